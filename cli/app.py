@@ -18,14 +18,18 @@ from .options import everywhere
 
 GROUPS = {
     "Begin": ("demo",),
-    "Decide": ("pending", "resolve", "assign", "comment", "snooze", "escalate", "link", "grants", "audit", "rules"),
+    "Decide": (
+        *("pending", "approve", "deny", "answer", "review", "resolve"),
+        *("assign", "comment", "snooze", "escalate", "link", "grants", "audit", "rules"),
+    ),
     "Converse": ("send", "message", "cancel", "end", "list", "show", "tree", "submit"),
     "Operate": ("problems", "outbox", "retry", "pause", "unpause", "top", "drain", "up", "down", "doctor", "reindex"),
     "Serve": ("serve", "keys"),
 }
 """The commands in the order of the help, by group."""
 _VERBS = ("assign", "comment", "snooze", "escalate", "link", "send", "message", "cancel", "end", "retry", "pause", "unpause")
-_MODULES = {"demo": "demo_command", "list": "conversations", **dict.fromkeys(_VERBS, "verbs")}
+_SHORT = ("approve", "deny", "answer", "review")
+_MODULES = {"demo": "demo_command", "list": "conversations"} | dict.fromkeys(_VERBS, "verbs") | dict.fromkeys(_SHORT, "short")
 COMMANDS = {name: _MODULES.get(name, name) for group in GROUPS.values() for name in group}
 """Each command with its module, which has `run`, `VERBS`, or the `COMMANDS` below it."""
 TARGETLESS = frozenset({"demo"})

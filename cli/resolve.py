@@ -35,29 +35,31 @@ from .verbs import recorded
 _SAY_WHY = {"--deny": "--deny REASON", "--cancel": "--cancel REASON", "--review": "--notes TEXT"}
 """The decisions that carry a reason of their own, and how."""
 
+Arguments = Annotated[str | None, typer.Option(metavar="JSON", help="Approve with edited arguments.")]
+ScopeText = Annotated[
+    str | None,
+    typer.Option(metavar="KIND:PATTERN", help="Approve, and say what may run without asking from now on: path:src/**."),
+]
+ScopeLevel = Annotated[
+    Level | None, typer.Option(help="With --scope: how much the grant allows: read, write, execute or admin.")
+]
+Lasts = Annotated[
+    str | None, typer.Option("--for", metavar="TIME", help="With --scope: for how long: 1h, 30m; else for the conversation.")
+]
+Everything = Annotated[bool, typer.Option("--everything", help="With --scope: the pattern may cover every value of its kind.")]
+Reason = Annotated[str | None, typer.Option(metavar="TEXT", help="Why, for the log only.")]
+
 
 def run(
     where: Where,
     suspension: Suspension,
     *,
     approve: Annotated[bool, typer.Option("--approve", help="The call may run.")] = False,
-    arguments: Annotated[str | None, typer.Option(metavar="JSON", help="With --approve: edited arguments.")] = None,
-    scope: Annotated[
-        str | None,
-        typer.Option(
-            metavar="KIND:PATTERN", help="With --approve: what may run without asking from now on, such as path:src/**."
-        ),
-    ] = None,
-    level: Annotated[
-        Level | None, typer.Option(help="With --scope: how much the grant allows: read, write, execute or admin.")
-    ] = None,
-    lasts: Annotated[
-        str | None,
-        typer.Option("--for", metavar="TIME", help="With --scope: for how long: 1h, 30m; else for the conversation."),
-    ] = None,
-    everything: Annotated[
-        bool, typer.Option("--everything", help="With --scope: the pattern may cover every value of its kind.")
-    ] = False,
+    arguments: Arguments = None,
+    scope: ScopeText = None,
+    level: ScopeLevel = None,
+    lasts: Lasts = None,
+    everything: Everything = False,
     deny: Annotated[str | None, typer.Option(metavar="REASON", help="The call must not run, or will not be answered.")] = None,
     answer: Annotated[str | None, typer.Option(metavar="JSON", help="The answer; text goes in JSON's quotes.")] = None,
     ask: Annotated[bool, typer.Option("--ask", help="Ask the call's questions here, one by one, for the answer.")] = False,
@@ -68,9 +70,7 @@ def run(
     ] = None,
     notes: Annotated[str | None, typer.Option(metavar="TEXT", help="With --review: notes that the agent reads.")] = None,
     cancel: Annotated[str | None, typer.Option(metavar="REASON", help="The call is dropped, and its turn goes on.")] = None,
-    reason: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="Why, for the log only; --deny and --cancel have a reason of their own.")
-    ] = None,
+    reason: Reason = None,
     conversation: OfConversation = None,
     decision_id: Key = None,
 ) -> Said:

@@ -14,6 +14,7 @@ from holdfast.cli.errors import ExitCode
 from holdfast.cli.session import Reached
 from holdfast.client import AsyncClient
 from holdfast.client.stack_gateway import StackGateway
+from holdfast.conversation import Principal
 from holdfast.persistence import MemoryStore, pages
 
 DAY_MS = 86_400_000
@@ -31,7 +32,8 @@ def writers(monkeypatch):
     @asynccontextmanager
     async def reached(where):
         stack = WithActors(store, *made.values())
-        yield Reached(AsyncClient(StackGateway(stack, timeout_s=10)), stack, where)
+        client = AsyncClient(StackGateway(stack, timeout_s=10)).acting_as(Principal("tester"))
+        yield Reached(client, stack, where)
 
     monkeypatch.setattr(session, "reached", reached)
     return made
@@ -72,8 +74,11 @@ def test_what_is_no_time_is_refused(writers, capsys, option, text):
 
 NAMING = (
     ["resolve", "--deny", "no"],
+    ["approve"],
+    ["deny", "no"],
     ["assign", "--to", "bo"],
     ["comment", "look"],
+    ["snooze", "2h"],
 )
 
 
@@ -85,6 +90,15 @@ def test_a_call_is_named_by_the_beginning_of_its_suspension(writers, capsys, wor
     assert run([command, whole[:8], *rest]) == ExitCode.DONE
 
     assert whole in capsys.readouterr().out
+
+
+def test_a_question_and_a_review_are_answered_by_the_beginning_too(writers, capsys):
+    (_, whole) = writers["old"].suspension_ids
+
+    assert run(["review", whole[:8], "allow"]) == ExitCode.BAD_INPUT
+    assert "answer" in capsys.readouterr().err
+    assert run(["answer", whole[:8], '"ten"', "--json"]) == ExitCode.DONE
+    assert json.loads(capsys.readouterr().out)["conversation_id"] == "old"
 
 
 def test_a_beginning_that_several_share_decides_nothing_and_names_them(writers, capsys, monkeypatch):

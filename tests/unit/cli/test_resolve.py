@@ -6,7 +6,7 @@ import pytest
 from command_lines import decision_of
 
 from holdfast.cli.errors import ExitCode
-from holdfast.conversation import Answer, Approve, Cancel, Deny, Fail, Redispatch, Review
+from holdfast.conversation import Answer, Approve, Cancel, Deny, Fail, Redispatch, Review, Scope
 
 
 @pytest.fixture
@@ -50,3 +50,29 @@ def test_each_decision_is_said_with_its_reason(said, options, decision):
 def test_options_that_do_not_go_together_are_refused(said, capsys, options, problem):
     assert said(*options) == ExitCode.BAD_INPUT
     assert problem in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "decision"),
+    [
+        (["approve", "s-1"], Approve()),
+        (["approve", "s-1", "--arguments", '{"a":1}', "--reason", "less"], Approve({"a": 1}, reason="less")),
+        (
+            ["approve", "s-1", "--scope", "path:src/**", "--level", "write", "--for", "1h"],
+            Approve(scope=Scope("path", "src/**", level="write", ends_s=3600)),
+        ),
+        (["deny", "s-1", "not this one"], Deny("not this one")),
+        (["answer", "s-1", '"yes"', "--reason", "asked them"], Answer("yes", reason="asked them")),
+        (["answer", "s-1", "null"], Answer(None)),
+        (["review", "s-1", "allow"], Review("allow", "")),
+        (["review", "s-1", "review", "halve it"], Review("review", "halve it")),
+    ],
+    ids=str,
+)
+def test_a_short_command_says_one_decision(monkeypatch, words, decision):
+    assert decision_of(monkeypatch, *words) == decision
+
+
+@pytest.mark.parametrize("words", [["deny", "s-1"], ["review", "s-1", "maybe"], ["answer", "s-1", "yes"], ["approve"]], ids=str)
+def test_a_short_command_that_says_too_little_or_no_decision_is_refused(monkeypatch, words):
+    assert decision_of(monkeypatch, *words) == ExitCode.BAD_INPUT
