@@ -38,7 +38,8 @@ class Filter:
         type: The type of a value in a query; a text may have `most` characters.
         says: What it selects.
         check: Checks an argument and returns the value to pass on; None: only pages have the filter.
-        by_index: Whether the store answers it by an index. Rows are looked at if not, or if `keeps` is given, too.
+        by_index: Whether the store answers it by an index; if not, rows are looked at.
+        roughly: Whether the index also gives unwanted rows, so that rows are looked at, too.
         keeps: Whether a row fits this value; by default, whether its attribute of the filter's name equals the value.
         label: The control's text while nothing is chosen; empty: the list's page has no control.
         choices: The values that may be chosen, each with its text for people; by default an enumeration's members.
@@ -50,6 +51,7 @@ class Filter:
     says: str
     check: Callable[[Any], Any] | None = None
     by_index: bool = False
+    roughly: bool = False
     keeps: Callable[[Any, Any], bool] | None = None
     label: str = ""
     choices: Mapping[str, str] = field(default_factory=dict)
@@ -115,10 +117,17 @@ CALLS = (
         "Only calls that this principal may decide, by its id and roles.",
         of.optional(_decider_of),
         by_index=True,
+        roughly=True,
         keeps=lambda view, who: view.approvers is None or view.approvers.problem(who, view.requester) is None,
     ),
     Filter(
-        "older_than_s", float, "Only calls that have waited for so many seconds.", of.span_of("older_than_s"), by_index=True
+        "older_than_s",
+        float,
+        "Only calls that have waited for so many seconds.",
+        of.span_of("older_than_s"),
+        by_index=True,
+        keeps=lambda call, since: call.created_at <= since,
+        at=lambda seconds, now: now - seconds * 1000,
     ),
     Filter(
         "expires_within_s",
@@ -126,6 +135,8 @@ CALLS = (
         "Only calls whose deadline is at most so many seconds away. Those that expire first come first.",
         of.span_of("expires_within_s"),
         by_index=True,
+        keeps=lambda call, until: call.expires_at is not None and call.expires_at <= until,
+        at=lambda seconds, now: now + seconds * 1000,
     ),
     Filter(
         "root",
@@ -133,6 +144,7 @@ CALLS = (
         "Only calls of this conversation and of those below it, which it has delegated to.",
         of.optional(check_conversation_id),
         by_index=True,
+        keeps=lambda call, root: root in (call.conversation_id, *(one.conversation_id for one in call.path)),
     ),
 )
 """The filters of the list of pending calls. In a query, `approver` is an id, and `roles` beside it has the roles."""
@@ -176,7 +188,7 @@ async def filtered(
     """A page of a list: `read` answers filters by an index; for others the rows of at most `MOST_PAGES` pages are looked at."""
     asked = [(one, given[one.name]) for one in filters if given.get(one.name) is not None]
     by_index = {one.name: value for one, value in asked if one.by_index}
-    by_row = [(one, value) for one, value in asked if one.keeps is not None or not one.by_index]
+    by_row = [(one, value) for one, value in asked if one.roughly or not one.by_index]
     found = list[Any]()
     for _ in range(MOST_PAGES):
         page = await read(limit=limit - len(found), after=after, **by_index)

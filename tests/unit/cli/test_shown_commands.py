@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.cli import pending, show
+from holdfast.cli import listed, show
 from holdfast.cli.hints import asked_by, resolving
 from holdfast.cli.options import Where
 from holdfast.client import ConversationState
@@ -53,7 +53,7 @@ RULED = PendingView(
 )
 def test_what_a_rule_asks_is_said_by_whom_and_why(rule, reason, says, capsys):
     call = PendingCall.of(RULED.model_copy(update={"rule": rule, "rule_reason": reason}), lambda *_, **__: None)
-    pending.draw([call], 2, Where())
+    listed.draw([call], 2, Where())
     assert says in [line.strip() for line in capsys.readouterr().out.splitlines()]
     assert f"(It is {says})" in show._body(call, 0).plain
 
@@ -67,7 +67,7 @@ def test_a_call_of_which_a_list_leaves_something_out_is_given_no_command_that_le
     view = RULED.model_copy(update={"decisions": ("approve", "edit", "deny", "cancel"), "cut": cut})
     call = PendingCall.of(view, lambda *_, **__: None)
 
-    pending.draw([call], 2, Where())
+    listed.draw([call], 2, Where())
 
     said = capsys.readouterr().out
     assert '{"command":"ls…' in said
