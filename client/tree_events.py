@@ -5,10 +5,12 @@ import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping
 from dataclasses import replace
 
+from holdfast.conversation import State
 from holdfast.conversation.ids import child_id
 from holdfast.conversation.records.events import CallSuspended, ConversationStarted, Ended, SuspensionSettled
 from holdfast.conversation.terms.delegation import Parent
 from holdfast.errors import ConversationNotFound, HoldfastError, InvalidInput, StoreError, StoreUnavailable
+from holdfast.persistence import Store
 
 from .results import Event
 from .stack import Reads
@@ -51,6 +53,7 @@ class _Tree:
         self.ended = False
         self._on, self._root, self._live, self._agents = on, root, live, agents
         self._tasks: dict[str, list[asyncio.Task[None]]] = {}
+        self._last: dict[str, int] = {}  # of conversations in quarantine that nobody waits for: the last event to tell
 
     @property
     def cursor(self) -> str:
@@ -72,7 +75,7 @@ class _Tree:
     async def resume(self, name: str, seq: int) -> None:
         """Follow a conversation that a cursor names, unless it is over; `InvalidInput` if it is not of this tree."""
         try:
-            state = await self._on.read(lambda store: store.load(name))
+            state, quarantined = await self._on.read(lambda store: _standing(store, name))
         except ConversationNotFound:
             if not seq:
                 self.follow(name, 0)
@@ -84,8 +87,10 @@ class _Tree:
             return
         if not self._is_ours(name, state.parent, state.agent):
             raise InvalidInput("after", f"{name} is not below {self._root}", "pass the `cursor` of an event of this stream")
-        if not (state.ended and seq >= state.seq):
+        if not ((state.ended or quarantined) and seq >= state.seq):
             self.follow(name, seq)
+            if quarantined:
+                self._last[name] = state.seq
 
     async def take(self, name: str, seq: int, event: object) -> bool:
         """Note a recorded event, and follow whom it delegates to; false if it is of a conversation of another tree."""
@@ -101,14 +106,15 @@ class _Tree:
                 if room and (self._agents is None or asked.agent in self._agents):
                     self.follow(child, 0)
             case SuspensionSettled(suspension_id=wait, source_ended=False):
-                if self.places.get(child_id(wait)) == 0 and not await self._began(child_id(wait)):
-                    self._leave(child_id(wait))
+                await self._given_up(child_id(wait))
             case Ended() if name == self._root:
                 self.ended = True
             case Ended():
-                self._leave(name)
+                self._last[name] = seq
             case _:
                 pass
+        if seq >= self._last.get(name, seq + 1):
+            self._leave(name)
         return True
 
     def failed(self, name: str, error: BaseException) -> None:
@@ -125,16 +131,23 @@ class _Tree:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _began(self, name: str) -> bool:
+    async def _given_up(self, name: str) -> None:
+        """Leave a conversation that its parent waits for no longer: if it never began, or where it stands if in quarantine."""
+        if name not in self.places:
+            return
         try:
-            await self._on.read(lambda store: store.load(name))
+            state, quarantined = await self._on.read(lambda store: _standing(store, name))
         except ConversationNotFound:
-            return False
+            self._leave(name)
         except StoreUnavailable:
             raise
-        except StoreError:
+        except StoreError:  # met again, and judged, where it is followed
             pass
-        return True
+        else:
+            if quarantined:
+                self._last[name] = state.seq
+            if quarantined and self.places[name] >= state.seq:
+                self._leave(name)
 
     def _is_ours(self, name: str, parent: Parent | None, agent: str) -> bool:
         if parent is None or child_id(parent.suspension_id) != name:
@@ -157,3 +170,9 @@ class _Tree:
                 await self.queue.put((name, event))
         except HoldfastError as error:
             await self.queue.put((name, error))
+
+
+async def _standing(store: Store, name: str) -> tuple[State, bool]:
+    """The state of a conversation, and whether it is in quarantine."""
+    state, quarantine = await asyncio.gather(store.load(name), store.quarantine(name))
+    return state, quarantine is not None

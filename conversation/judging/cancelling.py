@@ -7,7 +7,6 @@ from holdfast.conversation.records.events import Ended, PendingCancelled, Settle
 from holdfast.conversation.records.idempotency import IdempotencyRecord, request_key
 from holdfast.conversation.records.state import State
 from holdfast.conversation.terms.decisions import SuspensionKind
-from holdfast.conversation.text.envelope import failure
 from holdfast.errors import InvalidInput, TurnNotFound
 
 from .judgement import Cancelled, Judgement
@@ -16,6 +15,7 @@ from .progress import Draft, advance, check_words, give_up
 CANCELLED = "cancelled before it was answered; it did not run"
 CANCELLED_RUN = "cancelled while it ran; it may or may not have taken effect"
 CANCELLED_CLIENT = "cancelled before the client reported a result; it may or may not have taken effect"
+CANCELLED_AGENT = "cancelled before the agent that was asked answered; what it did until then stands"
 
 
 def cancel(state: State, command: CancelTurn) -> Judgement:
@@ -44,8 +44,7 @@ def cancel_pending(state: State, command: CancelPending) -> Judgement:
         return _nothing_cancelled(state, command)
     draft = Draft(state, command)
     for call in wanted:
-        why = failure(why_cancelled(call, command.reason))
-        give_up(draft, call, why, by=SettledBy.CANCELLATION, principal=command.principal)
+        give_up(draft, call, why_cancelled(call, command.reason), by=SettledBy.CANCELLATION, principal=command.principal)
     named, calls = state.turn.turn_id, tuple(call.tool_call_id for call in wanted)
     by = {"request_id": command.request_id, "principal": command.principal}
     seq = draft.emit(PendingCancelled(at=command.now, turn_id=named, calls=calls, **by))
@@ -65,10 +64,12 @@ def end(state: State, command: End) -> Judgement:
 def why_cancelled(call: Call, reason: str = "") -> str:
     """The error text that tells the model why a call was cancelled, and whether it may have run.
 
-    A lost run may have taken effect, and so may a client's call, whose execution Holdfast does not see.
+    A lost run may have taken effect, and so may a client's call, whose execution Holdfast does not see. An agent that was asked
+    may have done a part.
     """
-    at_client = call.suspension is not None and call.suspension.kind is SuspensionKind.CLIENT_EXEC
-    what = CANCELLED_RUN if call.attempt else CANCELLED_CLIENT if at_client else CANCELLED
+    kind = None if call.suspension is None else call.suspension.kind
+    elsewhere = {SuspensionKind.CLIENT_EXEC: CANCELLED_CLIENT, SuspensionKind.DELEGATE: CANCELLED_AGENT}
+    what = CANCELLED_RUN if call.attempt else CANCELLED if kind is None else elsewhere.get(kind, CANCELLED)
     return f"{what}: {reason}" if reason else what
 
 
@@ -98,7 +99,7 @@ def _cancel_turn(draft: Draft, request_id: str | None) -> Cancelled:
         )
     open_calls = draft.state.calls.open()
     for call in open_calls:
-        give_up(draft, call, failure(why_cancelled(call)), by=SettledBy.CANCELLATION, principal=draft.principal)
+        give_up(draft, call, why_cancelled(call), by=SettledBy.CANCELLATION, principal=draft.principal)
     named, calls = draft.state.present_turn_id or "", tuple(call.tool_call_id for call in open_calls)
     by = {"request_id": request_id, "principal": draft.principal}
     seq = draft.emit(TurnCancelled(at=draft.now, turn_id=named, calls=calls, **by))

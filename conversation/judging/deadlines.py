@@ -94,7 +94,7 @@ def _act(draft: Draft, call: Call, suspension: Suspension) -> None:
     terms, now = _on_timeout(draft, call, suspension), draft.now
     named = {"at": now, "tool_call_id": call.tool_call_id, "suspension_id": suspension.suspension_id}
     if draft.is_over:  # nobody waits for the conversation any more
-        give_up(draft, call, failure(NO_ANSWER[suspension.kind]), by=SettledBy.EXPIRY)
+        give_up(draft, call, NO_ANSWER[suspension.kind], by=SettledBy.EXPIRY)
     elif suspension.expires_at > now:
         draft.emit(CallReminded(**named, remind_at=terms.remind_at(now, suspension.expires_at)))
     elif suspension.stage < len(terms.stages):
@@ -111,7 +111,7 @@ def _act(draft: Draft, call: Call, suspension: Suspension) -> None:
             )
         )
     elif terms.default is None or not _decided(draft, call, suspension, terms.default):
-        give_up(draft, call, failure(NO_ANSWER[suspension.kind]), by=SettledBy.EXPIRY)
+        give_up(draft, call, NO_ANSWER[suspension.kind], by=SettledBy.EXPIRY)
 
 
 def _decided(draft: Draft, call: Call, suspension: Suspension, default: Default) -> bool:

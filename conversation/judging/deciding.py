@@ -405,7 +405,8 @@ def follow(draft: Draft, fitted: Fitted, seq: int, *, by: SettledBy | None = Non
         case DecisionKind.REDISPATCH:
             schedule(draft, call.model_copy(update={"decided_at": call.decided_at or seq}))
         case DecisionKind.CANCEL:
-            finish(draft, call_id, failure(why_cancelled(call, ruling.reason)), by=SettledBy.CANCELLATION)
+            why = failure(why_cancelled(call, ruling.reason), source=fitted.suspension.source)
+            finish(draft, call_id, why, by=SettledBy.CANCELLATION)
         case DecisionKind.REVIEW:
             finish(draft, call_id, reviewed(value["verdict"], value["notes"]), by=SettledBy.REVIEW, ok=True)
 

@@ -6,6 +6,7 @@ from typing import Any
 from holdfast.conversation.records.calls import Call
 from holdfast.conversation.records.commands import Command
 from holdfast.conversation.records.events import Ended
+from holdfast.conversation.records.proposed_call import ProposedCall
 from holdfast.conversation.records.state import State
 from holdfast.conversation.terms.spec import Limits, ToolSpec
 from holdfast.conversation.text import jsontext
@@ -18,17 +19,31 @@ KEPT = 2
 USED_UP = "this turn may have {} conversations below it (Limits.descendants), and they are used up: answer it yourself"
 
 
-def problem(state: State, tool: ToolSpec, arguments: Mapping[str, Any], context: str | None, limits: Limits) -> str | None:
+def fitting(calls: Sequence[ProposedCall], limits: Limits) -> tuple[ProposedCall, ...]:
+    """The calls of one answer; one whose context exceeds the limits, alone or with those before it, has a problem instead."""
+    found, left = [], limits.reply_bytes
+    for call in calls:
+        size, problem = jsontext.size_bytes(call.context or ""), None
+        if size > limits.message_bytes:
+            problem = f"the context has {size} bytes, {limits.message_bytes} are allowed (Limits.message_bytes)"
+        elif size > left:
+            problem = f"the contexts of one answer's calls may have {limits.reply_bytes} bytes together (Limits.reply_bytes)"
+        else:
+            left -= size
+        found.append(call if problem is None else call.model_copy(update={"context": None, "problem": problem}))
+    return tuple(found)
+
+
+def problem(state: State, tool: ToolSpec, arguments: Mapping[str, Any], limits: Limits) -> str | None:
     """The error text, for the model, of a call that cannot be delegated; None if it can."""
     task, rest = arguments.get("task"), arguments.keys() - {"task"}
     if not isinstance(task, str) or rest:
         return 'invalid arguments: give {"task": "..."}, a text that says what to do'
     if not task.strip():
         return "invalid arguments: the task is empty"
-    for name, text in (("task", task), ("context", context or "")):
-        size = jsontext.size_bytes(text)
-        if size > limits.message_bytes:
-            return f"the {name} has {size} bytes, {limits.message_bytes} are allowed (Limits.message_bytes)"
+    size = jsontext.size_bytes(task)
+    if size > limits.message_bytes:
+        return f"the task has {size} bytes, {limits.message_bytes} are allowed (Limits.message_bytes)"
     above = () if state.parent is None else tuple(one.agent for one in state.parent.path)
     if tool.agent in (*above, state.agent):
         return f"the agent {tool.agent!r} already works on this, or waits for it: answer it yourself"

@@ -26,7 +26,7 @@ from holdfast.conversation.terms.approvers import MOST_BYTES, joined
 from holdfast.conversation.terms.decisions import SuspensionKind
 from holdfast.conversation.terms.grants import LONGEST_VALUE, MOST_TARGETS, CallTarget
 from holdfast.conversation.terms.rule_verdict import RuleEffect, RuleVerdict
-from holdfast.conversation.terms.spec import Approval, Executor, Limits, OnLost, ToolSpec
+from holdfast.conversation.terms.spec import Approval, Executor, OnLost, ToolSpec
 from holdfast.conversation.text import jsontext, schema
 from holdfast.conversation.text.envelope import failure
 
@@ -100,7 +100,7 @@ def model_replied(state: State, command: ModelReplied) -> Judgement:
         reason, error = too_much
         fail(draft, error, reason)
         return draft.done()
-    calls = tuple(_clean(call) for call in command.calls)
+    calls = delegating.fitting([_clean(call) for call in command.calls], command.limits)
     scope = f"{state.conversation_id}/{command.effect_id}"
     unique = unique_call_ids([call.tool_call_id for call in calls], frozenset(command.known), scope, call_key)
     proposed = dict(zip(unique, calls, strict=True))
@@ -108,7 +108,7 @@ def model_replied(state: State, command: ModelReplied) -> Judgement:
         ModelAnswered(
             at=command.now,
             effect_id=command.effect_id,
-            calls=tuple(_requested(call_id, call, command.limits) for call_id, call in proposed.items()),
+            calls=tuple(_requested(call_id, call) for call_id, call in proposed.items()),
             input_tokens=command.input_tokens,
             output_tokens=command.output_tokens,
             **{name: jsontext.clean(getattr(command, name)) for name in ("content", "finish_reason", "reasoning", "provider")},
@@ -127,10 +127,9 @@ def model_replied(state: State, command: ModelReplied) -> Judgement:
     return draft.done()
 
 
-def _requested(call_id: str, call: ProposedCall, limits: Limits) -> RequestedCall:
+def _requested(call_id: str, call: ProposedCall) -> RequestedCall:
     original = None if call_id == call.tool_call_id else call.tool_call_id[:200]
-    context = call.context if _bytes(call.context) <= limits.message_bytes else None  # such a call is refused
-    said = {"arguments": call.arguments, "original_id": original, "context": context}
+    said = {"arguments": call.arguments, "original_id": original, "context": call.context}
     return RequestedCall(tool_call_id=call_id, name=call.name, **said)
 
 
@@ -352,6 +351,6 @@ def _problem(draft: Draft, proposed: ProposedCall, tool: ToolSpec | None) -> str
         except questions.NotQuestions as error:
             return f"invalid arguments: {error}"
     if tool.executor is Executor.AGENT:
-        return delegating.problem(draft.state, tool, arguments, proposed.context, draft.command.limits)
+        return delegating.problem(draft.state, tool, arguments, draft.command.limits)
     broken = schema.problem(tool.parameters, arguments) if tool.strict else None
     return f"invalid arguments: {broken}" if broken is not None else None

@@ -257,11 +257,13 @@ def settled(draft: Draft, call: Call, by: SettledBy, ruling: DecisionRecord | No
     )
 
 
-def give_up(draft: Draft, call: Call, content: JsonText, *, by: SettledBy, principal: Principal | None = None) -> None:
+def give_up(draft: Draft, call: Call, why: str, *, by: SettledBy, principal: Principal | None = None) -> None:
     """Settle an open call that expired or was cancelled (by `principal`), and its suspension if it has one."""
+    source = ""
     if call.suspension is not None:
+        source = call.suspension.source
         settled(draft, call, by, principal=principal)
-    finish(draft, call.tool_call_id, content, by=by)
+    finish(draft, call.tool_call_id, failure(why, source=source), by=by)
 
 
 def suspend(

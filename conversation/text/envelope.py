@@ -1,7 +1,7 @@
 """The result envelope: the JSON text that a model reads as a tool's result, always written by Holdfast.
 
 `{"ok": true, "result": ...}` or `{"ok": false, "error": ...}`. A client's result also has `"untrusted": true`. The result of a
-call that was delegated also has `"conversation"`, the id of the one that was asked, and `"cut_from_bytes"` if it is only the
+call that was delegated also has `"conversation"`, the id of the child, and `"cut_from_bytes"` if it is only the
 beginning of the answer. The result of a call with edited arguments also has `"edited_arguments"`: those that it ran with, or
 `true` if they are long. The verdict of a review is a result with its own `"_kind"`. Values from people, clients and tools stand
 inside as JSON, so none of them can pose as an envelope.
@@ -22,9 +22,10 @@ def success(result: JsonText, *, untrusted: bool = False) -> JsonText:
     return f'{{"ok":true,"result":{result}{mark}}}'
 
 
-def failure(error: str, *, untrusted: bool = False) -> JsonText:
-    """The envelope of an error that the model can read."""
+def failure(error: str, *, untrusted: bool = False, source: str = "") -> JsonText:
+    """The envelope of an error that the model can read; `source` is the conversation that the call waited for."""
     mark = ',"untrusted":true' if untrusted else ""
+    mark += f',"conversation":{jsontext.dumps(source)}' if source else ""
     clean = error.encode("utf-8", "replace").decode()
     return f'{{"ok":false,"error":{jsontext.dumps(clean)}{mark}}}'
 

@@ -5,14 +5,15 @@ import dataclasses
 from unittest import mock
 
 import pytest
-from hosted import GATED, GENERATING, OPEN, START, Dies, FakeWorkers, activated, decided, soon, stored, until
+from hosted import GATED, GENERATING, OPEN, START, Dies, FakeWorkers, activated, decided, soon, stored, until, wall_ms
 from writer import call, cancel, fail_model, reply, resolve, send
 
 from holdfast.actors.workers import NoWorker
 from holdfast.conversation import AgentSpec, Approve, Limits, RunFinished, Send, Status, ToolSpec
 from holdfast.conversation.log import work
+from holdfast.conversation.terms.delegation import Ancestor, Parent
 from holdfast.conversation.text.envelope import success
-from holdfast.errors import ConversationExists, Fenced, StoreUnavailable
+from holdfast.errors import ConversationExists, Fenced, StaleCall, StoreUnavailable
 from holdfast.persistence import RunStatus, Takeover, TakeoverReason, codec
 from holdfast.testing import FailAfter, FailBefore, Faults, FaultyStore
 from holdfast.work_context import about
@@ -29,6 +30,21 @@ async def test_a_refused_start_with_another_spec_does_not_change_what_the_turn_r
     workers.gate.set()
     state = await until(store, lambda state: state.calls)
     assert state.status is Status.AWAITING_INPUT  # gated, as the turn's own spec says
+
+
+@pytest.mark.parametrize("bound", ["not_after", "must_end_by"])
+async def test_a_start_by_a_parent_is_refused_if_it_is_too_late_by_the_stores_clock_alone(bound):
+    behind = wall_ms()
+    ahead = behind
+    store = await stored(GATED, clock=lambda: ahead)
+    activation = await activated(store, FakeWorkers(), clock=lambda: behind)
+    ahead += 20
+    times = {"must_end_by": behind + 90_000, "not_after": behind + 90_000, bound: behind + 10}
+    above = (Ancestor(conversation_id="c-0", agent="lead"),)
+    parent = Parent(suspension_id="m-1", path=above, depth=2, descendants=10, must_end_by=times["must_end_by"])
+    with pytest.raises(StaleCall):
+        await activation.ask(START.model_copy(update={"parent": parent, "not_after": times["not_after"]}))
+    assert not (await store.owner("c-1")).started
 
 
 async def test_a_second_activation_joins_the_run_of_this_conversation_and_runs_nothing():

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import pytest
 from family import asking, begun, child_of, delegated
 from stores import WithActors
-from writer import DESK, call
+from writer import DESK, Writer, call, end
 
 from holdfast.cli import session
 from holdfast.cli.app import run
@@ -51,6 +51,25 @@ def test_a_tree_is_drawn_with_the_command_that_lists_what_waits_in_it(clerk, cap
         ("clerk", "awaiting_input", 1),
         ("other", None, 0),
     ]
+
+
+def test_the_events_of_a_tree_are_followed_and_resumed(clerk, capsys):
+    asyncio.run(over(clerk))
+    assert run(["tree", "root", "--watch", "--json"]) == ExitCode.DONE
+    events = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert {one["conversation_id"] for one in events} == {"root", clerk.conversation_id}
+    assert events[-1]["kind"] == "conversation_ended"
+    assert run(["tree", "root", "--watch", "--after", events[-2]["cursor"]]) == ExitCode.DONE
+    assert capsys.readouterr().out == f"{events[-1]['conversation_id']}  conversation_ended\n"
+    assert run(["tree", "root", "--after", "1"]) == ExitCode.BAD_INPUT
+    assert "--watch" in capsys.readouterr().err
+
+
+async def over(child):
+    """A child ends, and then its root."""
+    await child.do(end())
+    root = await Writer.of(child.store, "root", seen=(await child.store.owner("root")).token)
+    await root.do(end())
 
 
 def test_the_calls_of_a_tree_are_listed_with_what_stands_above_them(clerk, capsys):

@@ -150,6 +150,23 @@ async def test_a_child_that_could_not_be_started_holds_no_stream_open(client, st
     assert [event.kind for event in found] == [event.kind for event in root.events]
 
 
+async def test_a_quarantined_child_that_is_waited_for_no_longer_is_told_whole_and_holds_no_stream_open(client, store):
+    root = await begun(store, "root", asking("root", "clerk"))
+    (wait,) = await delegated(root, "clerk")
+    clerk = await child_of(root, wait, CLERK)
+    await clerk.do(call("refund"))
+    owner = await store.owner(clerk.conversation_id)
+    await store.strike(clerk.conversation_id, owner.token, process="p-1", reason="it dies again and again", limit=1)
+    told = Tell(suspension_id=wait.suspension_id, source=wait.source, ok=False, content='"quarantined"', ended=False)
+    await root.do(lambda _: told, reply("fine"), end())
+    found = await taken(client, never)
+    for writer in (root, clerk):
+        own = [event.kind for event in found if event.conversation_id == writer.conversation_id]
+        assert own == [event.kind for event in writer.events]
+    resumed = await taken(client, never, after=f"{root.state.seq},{clerk.conversation_id}={clerk.state.seq - 1}")
+    assert [event.seq for event in resumed] == [clerk.state.seq]
+
+
 async def test_a_child_that_cannot_be_read_ends_nothing(client, store, monkeypatch):
     root, middle, _ = await grown(store)
     read = store.read

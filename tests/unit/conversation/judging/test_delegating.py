@@ -8,6 +8,7 @@ from holdfast.conversation import (
     Approve,
     ApproverTerms,
     Cancel,
+    CancelPending,
     Execution,
     Principal,
     Proof,
@@ -103,6 +104,17 @@ def test_a_task_that_cannot_be_used_is_an_error_for_the_model(begun, arguments, 
 def test_a_context_that_is_too_long_is_an_error_for_the_model(begun):
     begun.call(consult(context='"%s"' % ("x" * 2000)))
     assert "context" in begun.result("call_1")["error"]
+
+
+def test_contexts_of_one_answer_that_are_too_long_together_are_errors_from_there_on(conversations):
+    limits = conversations.desk.limits.model_copy(update={"reply_bytes": 2500})
+    conversation = conversations(spec=conversations.desk.model_copy(update={"limits": limits})).begun()
+    long = '"%s"' % ("x" * 1000)
+    conversation.call(*[consult(number, context=long) for number in range(3)], consult(3, context='"short"'))
+    assert "Limits.reply_bytes" in conversation.result("call_2")["error"]
+    answered = conversation.log[delegations(conversation)[0].answered_at - 1]
+    assert [call.context for call in answered.calls] == [long, long, None, '"short"']
+    assert len(delegations(conversation)) == 3
 
 
 def test_the_context_for_the_child_stands_with_the_call(begun):
@@ -257,6 +269,24 @@ def test_a_start_is_repeated_and_a_foreign_holder_of_the_id_is_told_apart(conver
     ):
         with conversation.unchanged(), pytest.raises(ConversationExists):
             conversation.do(foreign)
+
+
+@pytest.mark.parametrize(
+    ("end", "said"),
+    [
+        (lambda one, call: one.wake(at=one.suspension(call).expires_at), "did not answer in time"),
+        (lambda one, call: one.resolve(Cancel("no need"), call), "what it did until then stands: no need"),
+        (lambda one, _: one.do(CancelPending(request_id="r-1", reason="no need")), "until then stands: no need"),
+        (lambda one, _: one.cancel(), "cancelled before the agent that was asked answered"),
+    ],
+)
+def test_the_result_of_a_call_whose_child_is_waited_for_no_longer_names_the_child(begun, end, said):
+    [call] = begun.call("consult")
+    source = begun.suspension(call).source
+    end(begun, call)
+    result = begun.result(call)
+    assert said in result.pop("error")
+    assert result == {"ok": False, "conversation": source}
 
 
 def test_a_word_of_a_source_that_has_not_ended_owes_its_end(begun):
