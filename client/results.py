@@ -23,7 +23,8 @@ from holdfast.conversation import Event as RecordedEvent
 from holdfast.conversation.records.calls import PendingView
 from holdfast.conversation.records.events import CallSuspended
 from holdfast.conversation.records.live import LiveEvent
-from holdfast.conversation.records.state import RESTING, WaitsFor
+from holdfast.conversation.records.rounds import WaitsFor
+from holdfast.conversation.records.state import RESTING
 from holdfast.errors import InvalidDecision, InvalidInput, StaleCall, StaleReason
 
 from .gateway import Gateway

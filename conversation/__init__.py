@@ -47,9 +47,9 @@ from .records.event_base import FailureReason as FailureReason
 from .records.event_base import StopReason as StopReason
 from .records.events import Event as Event
 from .records.events import SettledBy as SettledBy
+from .records.rounds import WaitsFor as WaitsFor
 from .records.state import State as State
 from .records.state import Status as Status
-from .records.state import WaitsFor as WaitsFor
 from .terms.approvers import Approvers as Approvers
 from .terms.approvers import ApproverTerms as ApproverTerms
 from .terms.decisions import *  # noqa: F403 - its `__all__` lists the decisions

@@ -29,9 +29,10 @@ from holdfast.errors import CipherFailed, CipherMissing, CorruptStore, InvalidIn
 from .access import ApiKey, Ticket
 from .app_record import AppRecord
 
-VERSION = 8
+VERSION = 9
 """The record version that this code writes; it reads this version and every older one.
 
+9: the queue's entries are records. Of a state of version 8, `queue` and `queued_traces` are read as these.
 8: delegation (`parent`, `delegation`, `share`, `delegated`, `source_ended`, a call's `context`). Records of version 7 mean the
    same: no conversation was started by another one.
 7: waits of machines (`source`), notification targets of agents (`notify`), deadlines that act (`on_timeout`, stages and
@@ -50,7 +51,16 @@ VERSION = 8
 
 Outcome: TypeAlias = RunFinished | RunSuspended | RunRuled | ModelReplied | ModelFailed
 Fields = dict[str, Any]
-UPGRADES: Mapping[tuple[str, int], Callable[[Fields], Fields]] = {}
+
+
+def _queue_of_8(fields: Fields) -> Fields:
+    """A state of version 8, whose queue is of numbers, with the trace contexts beside it."""
+    traces = {one["seq"]: one["traceparent"] for one in fields.pop("queued_traces", ())}
+    queue = [{"seq": seq, "traceparent": traces.get(seq)} for seq in fields.get("queue", ())]
+    return fields | ({"queue": queue} if queue else {})
+
+
+UPGRADES: Mapping[tuple[str, int], Callable[[Fields], Fields]] = {("state", 8): _queue_of_8}
 """By kind and version: the function that turns a record's fields into those of the next version, if they differ."""
 
 MOST_DIGITS = 19

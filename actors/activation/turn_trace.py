@@ -63,9 +63,7 @@ class TurnTrace:
         """The trace context of the next turn's first span, for its event; its parent is the message's trace context."""
         if not state.queue:
             return None
-        message = state.queue[0]
-        caller = next((one.traceparent for one in state.queued_traces if one.seq == message), None)
-        self._first = self._begun(state, state.turns + 1, parent=caller)
+        self._first = self._begun(state, state.turns + 1, parent=state.queue[0].traceparent)
         return traceparent_of(self._first)
 
     def for_work(self, state: State) -> str | None:

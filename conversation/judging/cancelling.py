@@ -91,7 +91,7 @@ def _cancel_turn(draft: Draft, request_id: str | None) -> Cancelled:
             TurnStarted(
                 at=draft.now,
                 turn_id=turn_id(state.turns + 1),
-                message_seq=state.queue[0],
+                message_seq=state.queue[0].seq,
                 spec_digest="",
                 code="",
                 max_model_calls=1,

@@ -77,7 +77,7 @@ def turn_prepared(state: State, command: TurnPrepared) -> Judgement:
         TurnStarted(
             at=command.now,
             turn_id=ids.turn_id(state.turns + 1),
-            message_seq=state.queue[0],
+            message_seq=state.queue[0].seq,
             spec_digest=spec.digest if spec is not None else "",
             code=command.code,
             max_model_calls=spec.limits.max_model_calls if spec is not None else 1,

@@ -7,7 +7,8 @@ from holdfast.conversation.records import events
 from holdfast.conversation.records.calls import Call, CallStatus, Snoozed, Suspension, Vote
 from holdfast.conversation.records.event_base import ChainLink, OfTurn
 from holdfast.conversation.records.events import Event, SettledBy
-from holdfast.conversation.records.state import NO_CALLS, LastTurn, QueuedTrace, State, Turn
+from holdfast.conversation.records.rounds import NO_CALLS
+from holdfast.conversation.records.state import LastTurn, Queued, State, Turn
 from holdfast.conversation.terms.approvers import gave, with_fulfilled
 from holdfast.conversation.terms.decisions import DecisionKind, SuspensionKind
 from holdfast.conversation.terms.spec import Executor
@@ -70,7 +71,7 @@ def _apply(state: State, event: Event) -> State:  # noqa: C901, PLR0911, PLR0912
         case events.PendingCancelled() | events.NothingCancelled():
             return state
         case events.Ended():
-            return state.model_copy(update={"ended": True, "queue": (), "queued_traces": ()})
+            return state.model_copy(update={"ended": True, "queue": ()})
         case _:
             assert_never(event)
 
@@ -91,18 +92,14 @@ def _with_call(state: State, call: Call) -> State:
 
 
 def _message_accepted(state: State, event: events.MessageAccepted) -> State:
-    queued = state.model_copy(update={"queue": (*state.queue, state.seq + 1)})
-    if event.traceparent is None:
-        return queued
-    came_with = QueuedTrace(seq=state.seq + 1, traceparent=event.traceparent)
-    return queued.model_copy(update={"queued_traces": (*state.queued_traces, came_with)})
+    queued = Queued(seq=state.seq + 1, traceparent=event.traceparent)
+    return state.model_copy(update={"queue": (*state.queue, queued)})
 
 
 def _turn_started(state: State, event: events.TurnStarted) -> State:
     turn = Turn(**event.model_dump(exclude={"kind", "at"}))
-    queue = tuple(seq for seq in state.queue if seq != event.message_seq)
-    traces = tuple(one for one in state.queued_traces if one.seq != event.message_seq)
-    return state.model_copy(update={"turn": turn, "turns": state.turns + 1, "queue": queue, "queued_traces": traces})
+    queue = tuple(one for one in state.queue if one.seq != event.message_seq)
+    return state.model_copy(update={"turn": turn, "turns": state.turns + 1, "queue": queue})
 
 
 def _turn_over(state: State, event: OfTurn, outcome: Literal["completed", "failed", "cancelled"], **more: Any) -> State:

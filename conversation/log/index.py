@@ -21,7 +21,8 @@ from holdfast.conversation.records.idempotency import (
     result_key,
     suspension_key,
 )
-from holdfast.conversation.records.state import NO_CALLS, Round, State, Status
+from holdfast.conversation.records.rounds import NO_CALLS, Round
+from holdfast.conversation.records.state import State, Status
 from holdfast.conversation.terms.decisions import SuspensionKind
 
 _T = TypeVar("_T")

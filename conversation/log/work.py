@@ -76,7 +76,7 @@ def outstanding(state: State) -> tuple[Effect, ...]:
     if turn is None:
         if not state.queue:
             return ()
-        return (BeginTurn(effect_id=f"begin:{state.queue[0]}", message_seq=state.queue[0]),)
+        return (BeginTurn(effect_id=f"begin:{state.queue[0].seq}", message_seq=state.queue[0].seq),)
     if state.status is Status.GENERATING:
         return (
             CallModel(

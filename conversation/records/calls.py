@@ -155,6 +155,11 @@ class Call(CallDetails):
     share: int = 0
 
     @property
+    def due_at(self) -> int | None:
+        """When something is due for it, in ms UTC: what its suspension says; None if it waits for no time."""
+        return None if self.suspension is None else self.suspension.due_at
+
+    @property
     def effect_id(self) -> str:
         """The id of the run that is outstanding while the call is running."""
         return run_effect_id(self.tool_call_id, self.attempt)

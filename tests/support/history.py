@@ -22,7 +22,7 @@ from holdfast.conversation.record import Record
 from holdfast.conversation.records.calls import Call
 from holdfast.conversation.records.events import EVENTS
 from holdfast.conversation.records.idempotency import IdempotencyRecord
-from holdfast.conversation.records.state import Round
+from holdfast.conversation.records.rounds import Round
 from holdfast.persistence import AppRecord
 
 FOLDER = Path(__file__).parents[1] / "histories"
@@ -148,7 +148,7 @@ def stands(state: State) -> dict[str, Any]:
         "seq": state.seq,
         "status": str(state.status),
         "turn": None if state.turn is None else state.turn.turn_id,
-        "queue": list(state.queue),
+        "queue": [one.seq for one in state.queue],
         "calls": {call.tool_call_id: f"{call.tool} {call.status} {call.attempt}" for call in state.calls},
         "pending": {one.suspension_id: str(one.kind) for call in state.calls if (one := call.suspension) and not one.source},
         "outstanding": [effect.effect_id for effect in outstanding(state)],

@@ -253,7 +253,7 @@ async def test_a_message_that_was_queued_begins_its_turn_below_who_sent_it(spans
     first, second = spans.named("invoke_agent")
     assert (trace_of(first), trace_of(second)) == (CALLERS_TRACE, DECIDER[3:35])
     assert parent_of(second) == DECIDER[36:52]
-    assert state.queued_traces == ()
+    assert state.queue == ()
 
 
 async def test_a_turn_that_is_cancelled_before_it_began_takes_no_span_from_the_next_one(spans):

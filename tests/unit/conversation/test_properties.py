@@ -486,7 +486,7 @@ class Life(RuleBasedStateMachine):
         assert state.seq == len(self.conversation.log)
         assert state.ended == ledger.ended
         assert (state.turn.turn_id if state.turn else None) == ledger.turn
-        assert list(state.queue) == ledger.messages
+        assert [one.seq for one in state.queue] == ledger.messages
         assert state.turns == len(ledger.turns)
         assert [call.tool_call_id for call in state.calls] == (ledger.round if state.turn else [])
         assert [call.tool_call_id for call in state.calls if call.open] == (ledger.open_calls if state.turn else [])

@@ -30,7 +30,7 @@ from holdfast.conversation.record import Record
 from holdfast.conversation.records.calls import Call
 from holdfast.conversation.records.events import EVENTS, CallResolved, MessageAccepted
 from holdfast.conversation.records.idempotency import IdempotencyRecord
-from holdfast.conversation.records.state import Round
+from holdfast.conversation.records.rounds import Round
 from holdfast.conversation.terms.approvers import MOST_VOTES, ApproverTerms
 from holdfast.conversation.terms.decisions import DecisionKind, DecisionRecord
 from holdfast.conversation.terms.spec import NotifySpec

@@ -190,7 +190,7 @@ def test_messages_during_a_turn_queue_and_run_in_order(begun):
     [call] = begun.call("ask")
     # when two messages come, then each has its receipt and the turn is undisturbed
     receipts = [begun.send(text).reply.seq for text in ("second", "third")]
-    assert list(begun.state.queue) == receipts
+    assert [one.seq for one in begun.state.queue] == receipts
     assert begun.status is Status.AWAITING_INPUT
     # and their turns come one after the other
     begun.resolve(Answer("blue"), call)

@@ -9,7 +9,8 @@ from pydantic import ValidationError
 
 from holdfast.conversation import SuspensionKind
 from holdfast.conversation.records.calls import Call, CallStatus, Suspension
-from holdfast.conversation.records.state import Round, Turn
+from holdfast.conversation.records.rounds import Round
+from holdfast.conversation.records.state import Turn
 
 IDS = [f"call-{number}" for number in range(6)]
 
