@@ -8,6 +8,8 @@ from starlette.responses import Response
 from holdfast.client import Event
 from holdfast.client.access import AccessScope
 from holdfast.client.filters import CONVERSATIONS
+from holdfast.client.inbox.around import around_of
+from holdfast.client.inbox.history import turns_of
 from holdfast.conversation.records.events import Ended
 from holdfast.conversation.records.live import TextDelta
 from holdfast.server import quotas
@@ -17,9 +19,7 @@ from holdfast.server.refusal import invalid
 from holdfast.server.streams import frame
 
 from .destinations import path_of
-from .details import around_of
 from .filters import ListQuery
-from .history import turns_of
 from .prices import cost_usd
 from .visit import Page, Query, Visit
 

@@ -7,34 +7,21 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from holdfast.client import AsyncConversation, ConversationState, Grant, HoldfastError, PendingCall, Principal
+from holdfast.client import HoldfastError, PendingCall, Principal
 from holdfast.client.agents import ToolRow
-from holdfast.client.last_words import last_words
-from holdfast.conversation.terms.approvers import is_same, said
+from holdfast.client.inbox.around import Around, around_of, delegated
+from holdfast.client.inbox.choices import ANSWER, APPROVE, REDISPATCH
+from holdfast.client.inbox.filled import Filled, blank
+from holdfast.client.inbox.history import History, Settled, history_of
+from holdfast.client.inbox.kinds import offered
+from holdfast.client.inbox.row import approvers_of, parameters_of
+from holdfast.conversation.terms.approvers import is_same
 from holdfast.errors import StaleCall
-from holdfast.redaction import PLAIN
 
-from .choices import ANSWER, APPROVE, REDISPATCH
-from .filled import Filled, blank
-from .history import History, Settled, history_of, messages_of
-from .kinds import offered
 from .visit import Visit
 
-LAST_MESSAGES = 8
-"""How many messages of the conversation stand beside a call; the conversation's page has all of them."""
 _VOTES = frozenset({APPROVE.name, ANSWER.name, REDISPATCH.name})
 """Votes for a call: nobody votes twice."""
-
-
-@dataclass(frozen=True, slots=True)
-class Around:
-    """The context of a conversation's calls; empty if it cannot be read, and `problem` says why."""
-
-    state: ConversationState[Any] | None = None
-    messages: Sequence[Mapping[str, Any]] = ()
-    history: History = field(default_factory=History)
-    grants: Sequence[Grant] = ()
-    problem: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,12 +69,6 @@ class Detail:
         return self.call.approvers is not None and self.call.approvers.outsider(principal) is not None
 
 
-def approvers_of(call: PendingCall[Any]) -> str:
-    """Who may decide a call, in a line; empty if there is no restriction."""
-    terms = call.approvers
-    return "" if terms is None else said(terms.who, terms.minimum, not_requester=terms.not_requester)
-
-
 async def detail_of(visit: Visit, call: PendingCall[Any], *, edited: bool = False, filled: Filled | None = None) -> Detail:
     """Everything that is shown of a call."""
     tool, around = await asyncio.gather(tool_of(visit, call), around_of(visit.client.conversation(call.conversation_id)))
@@ -99,43 +80,14 @@ async def detail_of(visit: Visit, call: PendingCall[Any], *, edited: bool = Fals
     key = visit.form.get("decision_id") or uuid.uuid4().hex
     pending = () if around.state is None or not call.batch_id else around.state.pending
     siblings = [one for one in pending if one.batch_id == call.batch_id and one.suspension_id != call.suspension_id]
-    task, above = await _delegated(visit, call)
+    task, above = await delegated(visit.client, call, visit.caller.touches)
     return Detail(call, tool, form, around, asked_by, key, siblings, agreed, task, above)
-
-
-async def _delegated(visit: Visit, call: PendingCall[Any]) -> tuple[str, dict[str, str]]:
-    """The task of a call's conversation, and what was said last in those above it; what cannot be read is left out."""
-    task, above = "", dict[str, str]()
-    if call.path:
-        with contextlib.suppress(HoldfastError):
-            first = await visit.client.conversation(call.conversation_id).messages_page(limit=1)
-            task = str(first.items[0]["content"]) if first.items else ""
-    for one in call.path:
-        if visit.caller.touches(one.agent):
-            with contextlib.suppress(HoldfastError):
-                above[one.conversation_id] = await last_words(visit.client.conversation(one.conversation_id))
-    return task, above
-
-
-async def around_of(conversation: AsyncConversation, *, messages: int = LAST_MESSAGES) -> Around:
-    """The context of a conversation's calls, with its last messages."""
-    try:
-        state = await conversation.state()
-        history, grants = await asyncio.gather(history_of(conversation), conversation.grants())
-    except HoldfastError as error:  # the call itself is shown nevertheless
-        return Around(problem=PLAIN.redacted(str(error)))
-    return Around(state, messages_of(history)[-messages:], history, grants)
 
 
 async def tool_of(visit: Visit, call: PendingCall[Any]) -> ToolRow | None:
     """The tool of a call, as this server's app declares it."""
     tools = [tool for agent in await visit.agents() if agent.name == call.agent for tool in agent.tools]
     return next((tool for tool in tools if tool.name == call.tool), None)
-
-
-def parameters_of(tool: ToolRow | None) -> Any:
-    """The schema of a tool's arguments; True, which accepts anything, if not known."""
-    return True if tool is None else tool.parameters
 
 
 async def settled_of(visit: Visit, stale: StaleCall, conversation_id: str, suspension_id: str) -> Settled:

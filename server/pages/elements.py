@@ -17,6 +17,11 @@ from starlette.responses import Response
 from holdfast.client import PendingCall
 from holdfast.client.access import AccessScope
 from holdfast.client.batches import said
+from holdfast.client.inbox.choices import ANSWER, APPROVE
+from holdfast.client.inbox.fields import Fields
+from holdfast.client.inbox.filled import Filled, read
+from holdfast.client.inbox.kinds import kind_of, offered
+from holdfast.client.inbox.scopes import blank as blank_scope
 from holdfast.conversation.records.calls import PendingView
 from holdfast.conversation.terms.decisions import OF_PEOPLE, DecisionRecord
 from holdfast.server import page_view
@@ -25,12 +30,7 @@ from holdfast.server.operation import Asked, Operation, of_decision
 from holdfast.server.refusal import invalid
 from holdfast.server.rendering import as_json
 
-from .choices import ANSWER, APPROVE
-from .fields import Fields
-from .filled import Filled, read
 from .form_body import form_in
-from .kinds import kind_of, offered
-from .scopes import blank as blank_scope
 from .templates import rendered
 
 Node: TypeAlias = str | list[Any]

@@ -1,33 +1,16 @@
 """The body of an HTML form, read within the bounds of all bodies."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable
 from urllib.parse import parse_qs
 
 from starlette.requests import Request
 
+from holdfast.client.inbox.form import Form
 from holdfast.server.refusal import Refusal
 
 FORM = "application/x-www-form-urlencoded"
 MOST_FIELDS = 5000
 """The most fields of a form: enough for a person who decides several calls at once."""
-
-
-class Form:
-    """The fields of a form; an absent field reads as empty. Lines end in LF, not in the CRLF of forms."""
-
-    def __init__(self, fields: Mapping[str, Sequence[str]]) -> None:
-        self._fields = {name: [value.replace("\r\n", "\n") for value in values] for name, values in fields.items()}
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._fields
-
-    def get(self, name: str) -> str:
-        """The last value of a field."""
-        return self._fields.get(name, [""])[-1]
-
-    def all(self, name: str) -> Sequence[str]:
-        """All values of a field."""
-        return self._fields.get(name, [])
 
 
 async def form_of(request: Request, read: Callable[[], Awaitable[bytes]]) -> Form:

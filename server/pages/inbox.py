@@ -1,7 +1,6 @@
 """The inbox: the list of pending calls, most urgent first, with its changes as they come, and one call with its form."""
 
 import asyncio
-import math
 import re
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
@@ -15,6 +14,12 @@ from starlette.responses import Response, StreamingResponse
 from holdfast.client import ListEvent, ListEventKind, PendingCall
 from holdfast.client.access import AccessScope
 from holdfast.client.filters import CALLS
+from holdfast.client.inbox.choices import settled_as
+from holdfast.client.inbox.filled import blank, read
+from holdfast.client.inbox.history import Settled
+from holdfast.client.inbox.kinds import KINDS
+from holdfast.client.inbox.row import Row, parameters_of, urgency
+from holdfast.client.inbox.text import one_line, visible
 from holdfast.client.list_events import LIST_CURSOR
 from holdfast.conversation import Approve, Deny, Review
 from holdfast.conversation.text import jsontext
@@ -25,15 +30,10 @@ from holdfast.server.reach import listed
 from holdfast.server.refusal import invalid
 from holdfast.server.streams import frame
 
-from .choices import settled_as
 from .destinations import path_of
-from .details import approvers_of, detail_of, parameters_of, settled_of, tool_of
-from .filled import blank, read
+from .details import detail_of, settled_of, tool_of
 from .filters import ListQuery
-from .history import Settled
-from .kinds import KINDS
 from .templates import HEADERS
-from .text import one_line, summary, visible
 from .visit import Page, Visit
 
 MOST_ROWS = 1000
@@ -49,30 +49,6 @@ InboxQuery = ListQuery.of("InboxQuery", CALLS, conversation_id=(str | None, OPEN
 AFTER = Field(max_length=1024, pattern=f"^{LIST_CURSOR.pattern}$", description="The cursor of the list.")
 FeedQuery = InboxQuery.of("FeedQuery", CALLS, after=(str, AFTER))
 """The filters, and the position from which changes are followed."""
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """A call in the list."""
-
-    call: PendingCall[Any]
-
-    @property
-    def said(self) -> str:
-        """The arguments in a line; of long ones the beginning, with their size."""
-        cut = self.call.cut.get("arguments")
-        said = summary(self.call.arguments) if cut is None else one_line(f"{cut.size_bytes} bytes: {cut.begins}")
-        return self.call.problem or said
-
-    @property
-    def noted(self) -> str:
-        """Who decides since an escalation, the votes, the assignee and the number of comments; empty without any."""
-        terms, comments = self.call.approvers, len(self.call.comments)
-        found = [f"escalated to {approvers_of(self.call)}"] if self.call.escalated_at is not None else []
-        found += [f"{len(self.call.votes)} of {terms.minimum} have agreed"] if self.call.votes and terms is not None else []
-        found += [f"{self.call.assigned} is on it"] if self.call.assigned else []
-        found += [f"{comments} comment{'' if comments == 1 else 's'}"] if comments else []
-        return " · ".join(found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +78,7 @@ async def listing(visit: Visit) -> Listing:
         calls += (call for call in page.items if query.wants(call, visit.now))
         if after is None or seen >= MOST_SEEN:
             break
-    calls.sort(key=lambda call: (math.inf if call.expires_at is None else call.expires_at, call.created_at))
+    calls.sort(key=urgency)
     more = after is not None or len(calls) > MOST_ROWS
     return Listing([Row(call) for call in calls[:MOST_ROWS]], seen, more, cursor)
 

@@ -18,6 +18,11 @@ from starlette.routing import Route
 
 from holdfast.client import Link, PendingCall, Principal, Receipt, Review, links, verbs
 from holdfast.client.filters import ROLES_BETWEEN
+from holdfast.client.inbox.choices import ANSWER, APPROVE, REDISPATCH, REVIEW, settled_as
+from holdfast.client.inbox.filled import Filled, blank, read
+from holdfast.client.inbox.form import Form
+from holdfast.client.inbox.history import Settled, history_of
+from holdfast.client.inbox.kinds import offered
 from holdfast.client.stack_gateway import at_stack
 from holdfast.conversation.terms.link import LinkTerms
 from holdfast.errors import (
@@ -37,13 +42,9 @@ from holdfast.server.operation import Asked, Checked, Operation, Serving, of, of
 from holdfast.server.refusal import Refusal
 from holdfast.server.slots import Share, Slots
 
-from .choices import ANSWER, APPROVE, REDISPATCH, REVIEW, settled_as
 from .destinations import path_of
 from .elements import Drawn
-from .filled import Filled, blank, read
-from .form_body import FORM, Form, form_of
-from .history import Settled, history_of
-from .kinds import offered
+from .form_body import FORM, form_of
 from .templates import page
 from .visit import Page, Visit
 

@@ -10,7 +10,7 @@ from markdown_it.rules_core import StateCore
 from markdown_it.token import Token
 from markupsafe import Markup, escape
 
-from .text import visible
+from holdfast.client.inbox.text import visible
 
 LONGEST = 16_384
 """The most characters that are rendered; a longer text is shown as plain text, since rendering takes time."""

@@ -11,15 +11,15 @@ from starlette.responses import Response
 
 from holdfast.client import Decision, HoldfastError, PendingCall
 from holdfast.client.access import AccessScope
+from holdfast.client.inbox.choices import CHOICES, MOST_AT_ONCE, Choice
+from holdfast.client.inbox.history import Settled
+from holdfast.client.inbox.kinds import shared
 from holdfast.conversation.text.jsontext import size_bytes
 from holdfast.errors import StaleCall
 from holdfast.server.refusal import invalid
 
-from .choices import CHOICES, MOST_AT_ONCE, Choice
 from .details import settled_of
-from .history import Settled
 from .inbox import InboxQuery
-from .kinds import offered
 from .visit import Page, Visit
 
 SIDE_BY_SIDE = 8
@@ -67,16 +67,10 @@ async def decide(visit: Visit) -> Response:
     return visit.page("several_done.html", done=done, choice=choice)
 
 
-def choices_of(marked: Sequence[Marked]) -> list[Choice]:
-    """The decisions that all pending calls take without input that differs from call to call."""
-    takes = [offered(item.call) for item in marked if item.call is not None]
-    shared = frozenset.intersection(*takes) if takes else frozenset[str]()
-    return [choice for choice in CHOICES.values() if choice.made is not None and choice.name in shared]
-
-
 async def _page(visit: Visit, marked: Sequence[Marked], *, problem: str) -> Response:
     batch = visit.form.get("batch") or uuid.uuid4().hex
-    values: dict[str, Any] = {"marked": marked, "choices_here": choices_of(marked), "problem": problem, "batch": batch}
+    choices = shared([item.call for item in marked if item.call is not None])
+    values: dict[str, Any] = {"marked": marked, "choices_here": choices, "problem": problem, "batch": batch}
     return await visit.drawn("several.html", status=422 if problem else 200, **values)
 
 

@@ -9,15 +9,28 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.responses import HTMLResponse
 
+from holdfast.client.inbox.choices import MOST_AT_ONCE, VERDICTS
+from holdfast.client.inbox.difference import difference
+from holdfast.client.inbox.kinds import asked_in, effect_of, kind_of
+from holdfast.client.inbox.scopes import LASTS
+from holdfast.client.inbox.text import (
+    as_json,
+    clock,
+    iso,
+    named,
+    one_line,
+    parts,
+    reads_as_another,
+    shown,
+    size,
+    span,
+    summary,
+    visible,
+)
 from holdfast.server.static_files import static_url
 
-from .choices import MOST_AT_ONCE, VERDICTS
 from .destinations import path_of
-from .difference import difference
-from .kinds import asked_in, effect_of, kind_of
 from .markdown import markdown
-from .scopes import LASTS
-from .text import as_json, clock, iso, named, one_line, parts, reads_as_another, shown, size, span, summary, visible
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; form-action 'self'; "

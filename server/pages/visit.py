@@ -17,6 +17,7 @@ from starlette.responses import RedirectResponse, Response
 from holdfast.client import verbs
 from holdfast.client.access import AccessScope
 from holdfast.client.agents import AgentRow
+from holdfast.client.inbox.form import Form
 from holdfast.client.stack_gateway import at_stack
 from holdfast.errors import HoldfastError
 from holdfast.server.arrived import root_of
@@ -27,7 +28,7 @@ from holdfast.server.operation import Checked, Endpoint, Serving, of_decision
 from holdfast.server.refusal import Refusal
 from holdfast.server.streams import EventStream
 
-from .form_body import Form, form_of
+from .form_body import form_of
 from .templates import html, page, rendered
 
 UNAUTHENTICATED = 401

@@ -7,14 +7,14 @@ import pytest
 from stores import WithActors
 from writer import Writer, begin, call, start
 
+from holdfast.client.inbox.fields import ABSENT, FieldKind, Fields
+from holdfast.client.inbox.form import Form
 from holdfast.conversation import AgentSpec, Approval, Choice, Executor, Limits, ToolSpec
 from holdfast.conversation.records.commands import ProposedCall
 from holdfast.conversation.terms.decisions import OF_PEOPLE
 from holdfast.conversation.terms.rule_verdict import RuleEffect, RuleVerdict
 from holdfast.server import create_app
 from holdfast.server.pages.elements import nodes_of
-from holdfast.server.pages.fields import ABSENT, FieldKind, Fields
-from holdfast.server.pages.form_body import Form
 
 from ..conftest import Api  # noqa: TID252 - the conftest of the folder above
 

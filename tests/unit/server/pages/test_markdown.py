@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from holdfast.client.inbox.text import visible
 from holdfast.server.pages.markdown import LONGEST, markdown
-from holdfast.server.pages.text import visible
 
 TAGS = {"p", "br", "hr", "strong", "em", "s", "code", "pre", "blockquote", "ul", "ol", "li", "a"}
 TAGS |= {"table", "thead", "tbody", "tr", "th", "td"}

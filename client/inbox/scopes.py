@@ -9,9 +9,8 @@ from holdfast.client import PendingCall
 from holdfast.conversation import CallTarget, Grant, Level, Scope
 from holdfast.conversation.terms.grants import tool_target
 from holdfast.errors import InvalidDecision
-from holdfast.server.refusal import invalid
 
-from .form_body import Form
+from .form import Form
 
 OWN = "own"
 """The form's name of the scope in its fields; a ready one is named by its number."""
@@ -72,7 +71,7 @@ class ScopeForm:
         if self.chosen == "":  # Enter in a field
             return None
         if self.chosen != OWN:
-            raise invalid("scope: choose one that the form offers")
+            raise InvalidDecision("scope", f"there is no {self.chosen!r:.40}", "choose one that the form offers")
         try:
             return Scope(self.kind, self.pattern, level=self.level, ends_s=ends_s, everything=self.everything)
         except InvalidDecision as error:

@@ -1,6 +1,6 @@
 """What edited arguments change, line by line."""
 
-from holdfast.server.pages.difference import BESIDE, MOST_LINES, difference
+from holdfast.client.inbox.difference import BESIDE, MOST_LINES, difference
 
 
 def changes(before, after):

@@ -3,12 +3,12 @@
 import pytest
 
 from holdfast.client import PendingCall
+from holdfast.client.inbox.fields import FieldKind
+from holdfast.client.inbox.filled import FIELDS, blank, read
+from holdfast.client.inbox.form import Form
 from holdfast.conversation import Answer, Executor, Question, SuspensionKind
 from holdfast.conversation.records.calls import PendingView
 from holdfast.conversation.terms.questions import schema_of
-from holdfast.server.pages.fields import FieldKind
-from holdfast.server.pages.filled import FIELDS, blank, read
-from holdfast.server.pages.form_body import Form
 
 TRIP = (
     Question("city", "Where to?", options=["Rome", "Oslo"]),

@@ -16,7 +16,7 @@ from typing import Any
 
 from holdfast.conversation.text import jsontext
 
-from .form_body import Form
+from .form import Form
 from .text import as_json, shown, visible
 
 MOST_FIELDS = 80

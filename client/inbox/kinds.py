@@ -107,6 +107,13 @@ def offered(call: PendingCall[Any]) -> frozenset[str]:
     return frozenset(found)
 
 
+def shared(calls: Sequence[PendingCall[Any]]) -> list[Choice]:
+    """The decisions that all of these calls take, without input that differs from call to call."""
+    takes = [offered(call) for call in calls]
+    found = frozenset.intersection(*takes) if takes else frozenset[str]()
+    return [choice for choice in CHOICES.values() if choice.made is not None and choice.name in found]
+
+
 def opens_edited(call: PendingCall[Any]) -> bool:
     """Whether a call's arguments are edited from the start: its tool only runs with edited ones, and takes no answer."""
     found = offered(call)

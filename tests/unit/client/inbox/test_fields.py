@@ -6,8 +6,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from holdfast.server.pages.fields import ABSENT, MOST_FIELDS, FieldKind, Fields
-from holdfast.server.pages.form_body import Form
+from holdfast.client.inbox.fields import ABSENT, MOST_FIELDS, FieldKind, Fields
+from holdfast.client.inbox.form import Form
 
 ORDER = {
     "type": "object",

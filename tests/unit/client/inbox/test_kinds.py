@@ -3,14 +3,14 @@
 import pytest
 
 from holdfast.client import PendingCall
+from holdfast.client.inbox.choices import CHOICES, settled_as, words_of
+from holdfast.client.inbox.filled import blank, read
+from holdfast.client.inbox.form import Form
+from holdfast.client.inbox.kinds import EDIT, KINDS, effect_of, kind_of, offered, opens_edited
 from holdfast.conversation import Answer, Approve, Cancel, Deny, Executor, Fail, Redispatch, Review, SuspensionKind
 from holdfast.conversation.records.calls import PendingView
 from holdfast.conversation.terms.decisions import ACCEPTED, OF_PEOPLE
-from holdfast.server.pages.choices import CHOICES, settled_as, words_of
-from holdfast.server.pages.filled import blank, read
-from holdfast.server.pages.form_body import Form
-from holdfast.server.pages.kinds import EDIT, KINDS, effect_of, kind_of, offered, opens_edited
-from holdfast.server.refusal import Refusal
+from holdfast.errors import InvalidDecision
 
 
 def pending(kind, *decisions, **fields):
@@ -140,7 +140,7 @@ TAKEN_NOT = [
 
 @pytest.mark.parametrize(("decisions", "said"), TAKEN_NOT)
 def test_a_form_of_what_is_not_offered_is_refused(decisions, said):
-    with pytest.raises(Refusal, match="takes no decision"):
+    with pytest.raises(InvalidDecision, match="takes no decision"):
         read(pending(SuspensionKind.APPROVAL, *decisions), True, form(**said))
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.server.pages.text import (
+from holdfast.client.inbox.text import (
     SUMMARY_LENGTH,
     as_json,
     clock,

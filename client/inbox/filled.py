@@ -10,11 +10,10 @@ from holdfast.conversation.terms.questions import check
 from holdfast.conversation.text import jsontext
 from holdfast.conversation.text.schema import problem
 from holdfast.errors import InvalidDecision
-from holdfast.server.refusal import invalid
 
 from .choices import ANSWER, APPROVE, CHOICES, FAIL, REDISPATCH, REVIEW, VERDICTS
 from .fields import ABSENT, Fields
-from .form_body import Form
+from .form import Form
 from .kinds import EDIT, kind_of, offered, opens_edited
 from .scopes import ScopeForm
 from .scopes import blank as blank_scope
@@ -83,7 +82,8 @@ def read(call: PendingCall[Any], parameters: Any, form: Form, filled: Filled | N
     """
     choice, edited = form.get("decision"), "edited" in form
     if not _takes(call, choice, edited=edited):
-        raise invalid(f"{kind_of(call).label} takes no decision {choice!r:.40} here")
+        problem = f"{kind_of(call).label} takes no decision {choice!r:.40} here"
+        raise InvalidDecision("decision", problem, "choose one that the form offers")
     filled = filled or blank(call, parameters, edited=edited)
     filled.choice, filled.reason, filled.note = choice, form.get("reason"), form.get("note")
     fields = {ANSWER.name: filled.answer, APPROVE.name: filled.arguments, COMPARE: filled.arguments}.get(choice)
@@ -107,7 +107,7 @@ def _takes(call: PendingCall[Any], choice: str, *, edited: bool) -> bool:
 
 def _scoped(filled: Filled, form: Form) -> Decision | None:
     if filled.scope is None:
-        raise invalid("scope: it only goes with the approval of an unchanged call")
+        raise InvalidDecision("scope", "it only goes with the approval of an unchanged call", "leave it out")
     scope = filled.scope.given(form)
     if scope is None:
         filled.problem = "Nothing is approved yet: " + (
