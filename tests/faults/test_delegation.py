@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import signal
 
 import pytest
@@ -10,13 +11,16 @@ from stack_fixture import eventually
 from trees import Tree, another_courier, emptied, run_leases_out
 
 from holdfast.actors.steps import Step
-from holdfast.client import Approve, Deny, Status
+from holdfast.client import Answer, Approve, Deny, Redispatch, Status
 from holdfast.testing import call, calls
 
 OWED = [step for step in Step if step.startswith("owed-")]
 APPEND = [Step.ASK_2_JUDGED, Step.ASK_3_WRITTEN]
+RUN = [step for step in Step if step.startswith("run-")]
+MODEL = [step for step in Step if step.startswith("model-")]
 KINDS = ["start", "tell", "end"]
 KILL, FREEZE = signal.SIGKILL, signal.SIGSTOP
+LEASE_S = 3
 
 
 @pytest.fixture(scope="module")
@@ -50,12 +54,20 @@ async def ended(tree, kind):
     return await tree.done()
 
 
+@pytest.mark.parametrize("level", ["first", "second"])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("step", OWED)
-async def test_a_courier_that_dies_loses_and_repeats_nothing(tree, traps, step, kind):
+async def test_a_courier_that_dies_loses_and_repeats_nothing(tree, traps, step, kind, level):
     owe = await owing(tree, kind)
-    traps.arm(step, KILL)
-    await owe()
+    if level == "second":  # what follows from the first delivery
+        traps.arm(step, FREEZE)
+        await owe()
+        pid = await traps.frozen(step)
+        traps.arm(step, KILL)
+        traps.thaw(pid)
+    else:
+        traps.arm(step, KILL)
+        await owe()
     await traps.sprung(step)
     await run_leases_out(tree.store)
     await ended(tree, kind)
@@ -83,7 +95,7 @@ async def at_the_append(tree, kind, traps, step, number):
         await at_ease(tree.store)
         traps.arm(step, number)
         cancelling = asyncio.create_task(owe())
-        pid = await traps.sprung(step)
+        pid = await caught(traps, step, number)
         await cancelling
         return pid
     model.hold(times=1)
@@ -94,6 +106,11 @@ async def at_the_append(tree, kind, traps, step, number):
         traps.arm(step, number)
     finally:
         model.release()
+    return await caught(traps, step, number)
+
+
+async def caught(traps, step, number):
+    """The process that a trap has caught."""
     return await (traps.sprung(step) if number == KILL else traps.frozen(step))
 
 
@@ -104,7 +121,7 @@ async def test_an_actor_that_dies_at_the_append_that_owes_loses_and_repeats_noth
     await ended(tree, kind)
 
 
-@pytest.mark.parametrize("kind", KINDS[:2])
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("step", APPEND)
 async def test_an_actor_that_thaws_after_another_has_gone_on_changes_nothing(tree, traps, step, kind):
     pid = await at_the_append(tree, kind, traps, step, FREEZE)
@@ -113,6 +130,34 @@ async def test_an_actor_that_thaws_after_another_has_gone_on_changes_nothing(tre
     traps.thaw(pid)
     await at_ease(tree.store)
     assert [await tree.oracle.events(one) for one in await tree.ids()] == before
+
+
+@pytest.mark.parametrize("step", [*RUN, *MODEL])
+async def test_a_worker_that_dies_in_the_third_level_has_everything_happen_once(tree, traps, step):
+    await tree.start()
+    pending = await tree.waiting()
+    traps.arm(step, KILL)
+    await pending.resolve(Approve())
+    await traps.sprung(step)
+    if step in (Step.RUN_2_CLAIMED, Step.RUN_3_RETURNED):
+        lost = await tree.waiting()
+        assert lost.kind == "lost"
+        await lost.resolve(Redispatch() if step is Step.RUN_2_CLAIMED else Answer("refunded"))
+    await tree.done(asked_again=[f"{tree.name}-pay"] if step is Step.MODEL_3_ANSWERED else [])
+
+
+@pytest.mark.parametrize("step", [*RUN, *MODEL])
+async def test_a_worker_that_thaws_goes_on_at_each_level(tree, traps, step):
+    await tree.start()
+    pending = await tree.waiting()
+    traps.arm(step, FREEZE)
+    await pending.resolve(Approve())
+    for _ in tree.asked_models() if step in MODEL else [tree.name]:  # only the third level has a run
+        pid = await traps.frozen(step)
+        traps.arm(step, FREEZE)
+        await asyncio.sleep(LEASE_S + 1)  # it is looked at meanwhile
+        traps.thaw(pid)
+    await tree.done()
 
 
 async def test_redis_is_killed_and_started_again_at_each_level(stack, client, oracle, server):
@@ -133,6 +178,28 @@ async def test_redis_is_killed_and_started_again_at_each_level(stack, client, or
     await asyncio.gather(*commands)
     server.kill()  # with the word of the children, and their ends, on the way
     server.start()
+    await paying.done()
+    await ending.over()
+    await asking.approve()
+    await asking.done()
+
+
+async def test_redis_stands_still_at_each_level(stack, client, oracle, server):
+    asking, paying, ending = [Tree(stack, client, oracle, f"still-{name}") for name in ("asking", "paying", "ending")]
+    for tree in (paying, ending):
+        await tree.start()
+    pending, _ = [await tree.waiting() for tree in (paying, ending)]
+    stack.model.hold(times=1)
+    try:
+        await asking.start()
+        await stack.model.held(1, WITHIN_S)
+        os.kill(server._process.pid, FREEZE)
+    finally:
+        stack.model.release()
+    commands = [asyncio.create_task(one) for one in (pending.resolve(Approve()), ending.root.cancel())]
+    await asyncio.sleep(2 * LEASE_S)
+    os.kill(server._process.pid, signal.SIGCONT)
+    await asyncio.gather(*commands)
     await paying.done()
     await ending.over()
     await asking.approve()
