@@ -374,16 +374,19 @@ def _check_body(field: str, who: Executor, callback: Any, definition: Any, param
 def _check_applicable(field: str, who: Executor, gate: Approval, given: dict[str, Any]) -> None:
     runs, answered = who is Executor.SERVER, who in (Executor.HUMAN, Executor.CLIENT)
     gated = who in (Executor.SERVER, Executor.CLIENT, Executor.AGENT)
+    what, deadline = f"a {who} tool", None
+    if who is Executor.AGENT:
+        what, deadline = "a tool that delegates", "use deadline_s"
     rules = {
         "decisions": (gate is Approval.REQUIRED, "nobody is asked to approve", 'use it with approval="required"'),
-        "response_schema": (answered, f"nobody answers a {who} tool", 'use it with executor="human" or "client"'),
-        "streaming": (runs, f"only a server tool's body reports progress, and this is a {who} tool", "leave it out"),
-        "on_lost": (runs, f"only a server tool's run can be lost, and this is a {who} tool", "leave it out"),
+        "response_schema": (answered, f"no person answers {what}", 'use it with executor="human" or "client"'),
+        "streaming": (runs, f"only a server tool's body reports progress, and this is {what}", "leave it out"),
+        "on_lost": (runs, f"only a server tool's run can be lost, and this is {what}", "leave it out"),
         "approval_timeout_s": (gate is Approval.REQUIRED, "nobody is asked to approve", 'use it with approval="required"'),
-        "answer_timeout_s": (answered, f"nobody answers a {who} tool", "use approval_timeout_s or run_timeout_s"),
-        "targets": (gated, f"nobody approves calls of a {who} tool", "leave them out"),
+        "answer_timeout_s": (answered, f"no person answers {what}", deadline or "use approval_timeout_s or run_timeout_s"),
+        "targets": (gated, f"nobody approves calls of {what}", "leave them out"),
         "approvers": (who is not Executor.PROVIDER, "nobody decides calls of a provider tool", "leave them out"),
-        "run_timeout_s": (runs, f"Holdfast does not run a {who} tool", "use answer_timeout_s"),
+        "run_timeout_s": (runs, f"Holdfast does not run {what}", deadline or "use answer_timeout_s"),
     }
     for option, (applies, problem, fix) in rules.items():
         if given[option] is not None and not applies:

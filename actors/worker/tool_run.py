@@ -9,7 +9,7 @@ import pydantic_core
 
 from holdfast.actors.steps import Step
 from holdfast.actors.workers import GRACE_S, NoOutcome, RunOutcome, RunRequest
-from holdfast.agent import Agent, InvalidArguments, Tool, ToolContext, TurnContext
+from holdfast.agent import Agent, InvalidArguments, Tool, ToolContext, TurnContext, timeouts
 from holdfast.agent.callback import InThread
 from holdfast.agent.disclosure import told
 from holdfast.agent.suspend import Terms, noticed, suspend_in
@@ -17,9 +17,10 @@ from holdfast.conversation import Decision, Event, Limits, Resume, RunFinished, 
 from holdfast.conversation.records.events import ConversationStarted, MessageAccepted, SuspensionSettled
 from holdfast.conversation.terms.decisions import DecisionRecord
 from holdfast.conversation.terms.rule_verdict import RuleEffect, RuleVerdict
+from holdfast.conversation.terms.stages import NOTHING
 from holdfast.conversation.text import jsontext
 from holdfast.conversation.text.envelope import edited, failure, success
-from holdfast.errors import StoreError
+from holdfast.errors import ConfigurationError, StoreError
 from holdfast.persistence import Conversations, codec
 from holdfast.persistence.views import arguments_in
 
@@ -220,9 +221,20 @@ async def _body(
             raise  # otherwise the body has cancelled itself, or awaited a cancelled task
         asked = suspend_in(error)
         if asked is not None:
-            return asked.terms if isinstance(asked.terms, Terms) else (False, failure(UNMADE))
+            try:
+                return _checked(asked.terms, tool, limits)
+            except ConfigurationError as unfit:
+                return await failed(unfit)
         logger.warning("tool %s of %s raised", request.tool, request.conversation_id, exc_info=error)
         return await failed(error)
+
+
+def _checked(terms: object, tool: Tool, limits: Limits) -> Said:
+    """What a body asks a person, or that it was never said; `ConfigurationError` for a reminder before the wait begins."""
+    if not isinstance(terms, Terms):
+        return False, failure(UNMADE)
+    timeouts.check_reminders(terms.on_timeout or NOTHING, "Suspend", terms.expires_s or timeouts.approval_s(tool.spec, limits))
+    return terms
 
 
 async def _told(agent: Agent, error: BaseException, in_thread: InThread) -> str:

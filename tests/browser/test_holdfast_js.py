@@ -1,10 +1,11 @@
 """`holdfast.js` in a real browser against a real server: events, commands, the tools of the client."""
 
 import pytest
+from family import asking, begun, child_of, delegated
 from holdfast_page import ALONE, held, left, opened, refused, waited
 from served import served
 from tcp_proxy import TcpProxy
-from writer import call, finish, reply, resolve, suspend
+from writer import DESK, call, finish, reply, resolve, suspend
 
 from holdfast.conversation import Answer
 from holdfast.events import SuspensionSettled
@@ -75,6 +76,33 @@ async def test_a_page_has_every_call_whole_and_reads_the_last_exchange_alone_aga
     assert [len(one["report_md"]) for one in state["pending"]] == [250_000] * 40
     assert (found["at"], len(found["items"])) == (1, 2)
     assert again == {"items": found["items"][1:], "again": found["again"], "at": 0}
+
+
+async def test_a_page_reads_the_tree_of_its_conversation_and_decides_below_it(server, page):
+    async def below():
+        root = await begun(server.store, "js-tree", asking("lead", "clerk", "other"))
+        first, _ = await delegated(root, "clerk", "other")
+        child = await child_of(root, first, DESK.model_copy(update={"name": "clerk"}))
+        await child.do(call("refund"))
+        server.stack.writers[child.conversation_id] = child
+        return child
+
+    child = server.run(below())
+    await opened(page, server.url, "js-tree")
+    tree = await page.evaluate("conversation.tree()")
+    assert [tree["agent"], *(one["agent"] for one in tree["children"])] == ["lead", "clerk", "other"]
+    first, second = tree["children"]
+    assert (first["conversation_id"], first["status"], first["pending"]) == (child.conversation_id, "awaiting_input", 1)
+    assert (second["status"], second["problem"]) == (None, "it has not started yet")
+    await page.evaluate(
+        """async (id) => {
+            const below = client.conversation(id), [call] = (await below.state()).pending;
+            await below.resolve(call, holdfast.approve());
+        }""",
+        child.conversation_id,
+    )
+    assert [event.by for event in settled(child)] == ["approve"]
+    refused(page)
 
 
 async def test_errors_are_typed_and_name_the_field(server, page):

@@ -74,8 +74,10 @@ def test_its_description_and_its_options_are_those_of_a_tool():
         delegate("other", description=7)
     with pytest.raises(ConfigurationError, match="only a server tool's run can be lost"):
         delegate("other", on_lost="ask")
-    with pytest.raises(ConfigurationError, match="Holdfast does not run"):
+    with pytest.raises(ConfigurationError, match="Holdfast does not run a tool that delegates; use deadline_s"):
         delegate("other", run_timeout_s=5)
+    with pytest.raises(ConfigurationError, match="no person answers a tool that delegates; use deadline_s"):
+        delegate("other", answer_timeout_s=5)
     with pytest.raises(TypeError):
         delegate("other", approve="required")
     asked = delegate("other", approval="required", approvers=["role:lead"], on_timeout=Deny("late"), reminders_s=[5]).spec

@@ -133,7 +133,7 @@ def test_what_a_lost_run_means_is_independent_of_the_gate(approval, on_lost):
 
 @pytest.mark.parametrize("field", ["response_schema", "answer_timeout_s"])
 def test_what_belongs_to_an_answer_is_refused_for_a_server_tool(field):
-    refused(f"tool 'refund'.{field}", "nobody answers a server tool", **{field: Answer if field == "response_schema" else 5})
+    refused(f"tool 'refund'.{field}", "no person answers a server tool", **{field: Answer if field == "response_schema" else 5})
 
 
 @pytest.mark.parametrize(("field", "value"), [("streaming", True), ("on_lost", "error"), ("run_timeout_s", 5)])

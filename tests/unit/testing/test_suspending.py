@@ -116,6 +116,17 @@ async def test_what_is_too_much_to_show_is_an_error_that_the_model_reads():
     assert "Limits.result_bytes" in of(resolved)["error"]
 
 
+@pytest.mark.parametrize(("seconds", "ok"), [(59, True), (60, False)])
+async def test_a_reminder_is_no_earlier_than_a_wait_that_lasts_as_long_as_an_approval(seconds, ok):
+    async def asks():
+        raise Suspend("Look", reminders_s=[seconds])
+
+    agent = Agent(name="desk", tools=[Tool(name="pay", callback=asks)], limits=Limits(approval_timeout_s=60))
+    _, [resolved] = await results(agent, {"pay": Review("allow")})
+    assert of(resolved)["ok"] is ok
+    assert ok or "Suspend.reminders_s: a call waits for 60 s" in of(resolved)["error"]
+
+
 async def test_arguments_that_were_edited_are_told_to_the_model():
     @tool(approval="required")
     async def pay(amount: int) -> str:
