@@ -42,6 +42,11 @@ class Said(NamedTuple):
         return self.code
 
 
+def many(count: int, what: str) -> str:
+    """A number of things, whose plural ends with an s: `1 run`, `2 runs`."""
+    return f"{count} {what}{'' if count == 1 else 's'}"
+
+
 def clean(text: str) -> str:
     """The text on one line, with control and invisible characters as escapes."""
     return without_hidden(text, _escape)

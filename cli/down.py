@@ -13,7 +13,7 @@ from holdfast.embedded.local_redis import running_redis, stop_redis
 from holdfast.errors import ConfigurationError, StoreError
 from holdfast.persistence import EVERYWHERE, opened
 
-from .display import clean, tell
+from .display import clean, many, tell
 from .errors import ExitCode
 from .operated import Operated, operated
 from .options import Where
@@ -104,17 +104,17 @@ async def _stop(found: Operated, *, yes: str | None, grace_s: float) -> int:
     for line in (
         f"This stops Holdfast in namespace {namespace} of store {found.store.store_id} ({masked(found.store.url)})",
         f"on the Ray cluster at {found.joined.address}, for everybody who uses it there:",
-        f"  {workers} workers and {len(running) - workers} other actors, of release {releases}, end;",
-        f"  {runs} runs and {calls} model calls are under way"
-        + (f" ({unknown} workers did not say), and" if unknown else ", and")
+        f"  {many(workers, 'worker')} and {many(len(running) - workers, 'other actor')}, of release {releases}, end;",
+        f"  {many(runs, 'run')} and {many(calls, 'model call')} are under way"
+        + (f" ({many(unknown, 'worker')} did not say), and" if unknown else ", and")
         + f" have {grace_s:g} s to finish; runs that are cut short then count as lost, and each tool's on_lost applies.",
         "The conversations stay in Redis. Ray, and everything else on it, keeps running. `holdfast up` starts Holdfast again.",
     ):
         tell(f"{clean(line)}\n")
     if yes is None:
         _confirm(namespace)
-    ended = await stopping.stop(found.store, found.settings, grace_s=grace_s, told=_told)
-    sys.stdout.write(clean(f"Stopped Holdfast in {namespace} on {found.joined.address}: {len(ended)} actors ended.") + "\n")
+    ended = many(len(await stopping.stop(found.store, found.settings, grace_s=grace_s, told=_told)), "actor")
+    sys.stdout.write(clean(f"Stopped Holdfast in {namespace} on {found.joined.address}: {ended} ended.") + "\n")
     return ExitCode.DONE
 
 
@@ -127,5 +127,5 @@ def _confirm(namespace: str) -> None:
 
 
 def _told(runs: int, calls: int, silent: int) -> None:
-    unsaid = f"; {silent} workers do not say what they run" if silent else ""
-    tell(f"{runs} runs and {calls} model calls are under way{unsaid}\n")
+    unsaid = f"; of {many(silent, 'worker')} it is not known" if silent else ""
+    tell(f"{many(runs, 'run')} and {many(calls, 'model call')} are under way{unsaid}\n")

@@ -9,7 +9,7 @@ import typer
 
 from holdfast.errors import ConfigurationError
 
-from .display import clean, span, tell, to_json, write_table
+from .display import clean, many, span, tell, to_json, write_table
 from .errors import ExitCode
 from .operated import Operated, operated
 from .options import AsJson, Where
@@ -100,7 +100,7 @@ async def _emptied(found: Operated, wanted: "Target", wait_s: float) -> "list[Pr
             return rest
         work = await inventory.work_of(process for process in rest if process.worker)
         runs, calls = sum(one.runs for one in work.values()), sum(one.model_calls for one in work.values())
-        now = f"{len(rest)} actors left; {runs} runs and {calls} model calls are under way"
+        now = f"{many(len(rest), 'actor')} left; {many(runs, 'run')} and {many(calls, 'model call')} are under way"
         if now != before:
             before = now
             tell(f"{now}\n")

@@ -15,7 +15,7 @@ from holdfast.conversation.terms.delegation import Ancestor
 from holdfast.errors import HoldfastError
 
 from . import grants
-from .display import Said, clean, clean_block, console, shorten, span, to_json
+from .display import Said, clean, clean_block, console, many, shorten, span, to_json
 from .hints import KINDS, asked_by, command, granted, lines_of, paused, resolving, standing, touching
 from .options import ConversationId, Where
 from .questions import drawn
@@ -140,8 +140,7 @@ def _reasons(shown: Shown, where: Where) -> list[str]:
         reasons.append(f"Correct the app, then run: {clean(command(['up', '--app', state.app], where))}")
     reasons.extend(f"Runs without asking by {grants.described(grant, shown.now)}" for grant in shown.grants)
     if state.pending:
-        count = len(state.pending)
-        reasons.append(f"It waits for {count} decision{'s' if count > 1 else ''}:")
+        reasons.append(f"It waits for {many(len(state.pending), 'decision')}:")
     reasons.extend(
         f"Came late and changed nothing: {clean(late.effect_id)} ended {span(shown.now - late.at)} ago with {_late(late)}"
         for late in state.late

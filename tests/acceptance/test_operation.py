@@ -51,7 +51,7 @@ async def test_a_drained_worker_sees_its_run_through_and_its_successor_takes_wha
     assert busy["worker"] in table
 
     code, out, said = await holdfast(stack, "drain", busy["worker"], "--wait", "1")
-    assert (code, said.splitlines()[0]) == (5, "1 actors left; 1 runs and 0 model calls are under way")
+    assert (code, said.splitlines()[0]) == (5, "1 actor left; 1 run and 0 model calls are under way")
     assert "is drained from now on" in out
 
     text = stack.scenarios.add("drain-new", calls(call("slow", {})), "Hello.")
@@ -115,7 +115,7 @@ async def test_holdfast_is_stopped_on_a_cluster_of_ones_own_and_goes_on_where_it
             code, out, said = await holdfast(stack, "down", "--cluster", *words, typed=typed, **own_cluster)
             assert (code, out) == (2, "")
             assert "--yes own" in said
-        assert "1 runs and 0 model calls are under way" in said
+        assert "1 run and 0 model calls are under way" in said
         assert await store.withheld() == {}
         assert named(family)
 

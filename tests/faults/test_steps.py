@@ -21,7 +21,7 @@ from holdfast.testing import call, calls
 ASK = [step for step in Step if step.startswith("ask-")]
 RUN = [step for step in Step if step.startswith("run-")]
 MODEL = [step for step in Step if step.startswith("model-")]  # in test_parking.py
-MESSAGE = [step for step in Step if step.startswith("message-")]  # in test_guests.py
+MESSAGE = [step for step in Step if step.startswith("message-")]  # in test_guests.py and test_delegation_by_guests.py
 GUEST = [step for step in Step if step.startswith("guest-")]  # in test_guests.py
 ACTIVATE = [step for step in Step if step.startswith("activate-")]
 PASSIVATE = [step for step in Step if step.startswith("passivate-")]

@@ -32,6 +32,25 @@ async def delegated(parent: Writer, *agents: str, now: int | None = None) -> lis
     return waits[-len(agents) :]
 
 
+async def three_levels(store: Store, *below: str) -> tuple[Writer, Writer, Writer]:
+    """Conversations of `root`, `middle` below it, which waits for a person, too, and `clerk` below that, with these calls.
+
+    The root has also asked `other`, which has not begun.
+    """
+    root = await begun(store, "root", asking("root", "middle", "other"))
+    first, _ = await delegated(root, "middle", "other")
+    middle = await child_of(root, first, asking("middle", "clerk"))
+    await middle.do(call("refund", ("clerk", '{"task":"look into it"}')))
+    clerk = await child_of(middle, wait_for(middle, "clerk"), DESK.model_copy(update={"name": "clerk"}))
+    await clerk.do(call(*below))
+    return root, middle, clerk
+
+
+def wait_for(parent: Writer, agent: str) -> Any:
+    """The suspension of the parent's call for an agent."""
+    return next(one.suspension for one in parent.state.calls if one.tool == agent)
+
+
 async def child_of(parent: Writer, wait: Any, spec: AgentSpec, *, depth: int = 8) -> Writer:
     """The child that a wait of the parent is for, begun."""
     above = () if parent.state.parent is None else parent.state.parent.path

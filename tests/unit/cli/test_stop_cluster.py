@@ -40,7 +40,7 @@ def test_who_does_not_say_what_it_is_at_is_named_while_the_grace_lasts(capsys):
     down._told(1, 2, 0)
     down._told(0, 0, 3)
     assert capsys.readouterr().err == (
-        "1 runs and 2 model calls are under way\n0 runs and 0 model calls are under way; 3 workers do not say what they run\n"
+        "1 run and 2 model calls are under way\n0 runs and 0 model calls are under way; of 3 workers it is not known\n"
     )
 
 

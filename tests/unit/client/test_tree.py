@@ -1,7 +1,7 @@
 """The tree of a conversation, and the calls that wait in it: walked from its root, cut by nothing that cannot be read."""
 
 import pytest
-from family import asking, begun, child_of, delegated
+from family import asking, begun, child_of, delegated, three_levels
 from stores import InMemory
 from writer import DESK, call, end, reply
 
@@ -28,14 +28,7 @@ def client(store):
 @pytest.fixture
 async def family(store):
     """A root that waits for two children: the first for a person and a child of its own, and the second has not begun."""
-    root = await begun(store, "root", asking("root", "middle", "other"))
-    first, _ = await delegated(root, "middle", "other")
-    middle = await child_of(root, first, asking("middle", "clerk"))
-    await middle.do(call("refund", ("clerk", '{"task":"look into it"}')))
-    wait = next(one.suspension for one in middle.state.calls if one.suspension.source)
-    clerk = await child_of(middle, wait, DESK_BELOW)
-    await clerk.do(call("refund", "ask"))
-    return root, middle, clerk
+    return await three_levels(store, "refund", "ask")
 
 
 def word(parent, child, **said):

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from family import asking, begun, child_of, delegated
+from family import asking, begun, child_of, delegated, three_levels, wait_for
 from writer import DESK, call, finish, resolve
 
 from holdfast.client import Approve
@@ -18,14 +18,8 @@ CLERK = DESK.model_copy(update={"name": "clerk"})
 @pytest.fixture
 async def family(store):
     """A root above two children, of which the first waits for a person and for a child of its own."""
-    root = await begun(store, "root", asking("root", "middle", "other"))
-    first, second = await delegated(root, "middle", "other")
-    middle = await child_of(root, first, asking("middle", "clerk"))
-    await middle.do(call("refund", ("clerk", '{"task":"look into it"}')))
-    wait = next(one.suspension for one in middle.state.calls if one.suspension.source)
-    clerk = await child_of(middle, wait, CLERK)
-    await clerk.do(call("refund"))
-    await child_of(root, second, DESK.model_copy(update={"name": "other"}))
+    root, middle, clerk = await three_levels(store, "refund")
+    await child_of(root, wait_for(root, "other"), DESK.model_copy(update={"name": "other"}))
     return root, middle, clerk
 
 
