@@ -49,7 +49,7 @@ async def done(tree, kind):
 
 @pytest.fixture
 def tree(stack, client, oracle, request):
-    return Tree(stack, client, oracle, f"g{request.node.name[-40:]}".translate({ord("["): "-", ord("]"): None}))
+    return Tree(stack, client, oracle, f"g{request.node.name[-100:]}".translate({ord("["): "-", ord("]"): None}))
 
 
 @pytest.mark.parametrize("kind", ["start", "tell"])
