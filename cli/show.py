@@ -12,6 +12,7 @@ from holdfast.client.last_words import last_words
 from holdfast.client.results import AsyncPendingCall, ConversationState, LateResult, RunningCall
 from holdfast.conversation import Grant, Status, SuspensionKind
 from holdfast.conversation.terms.delegation import Ancestor
+from holdfast.conversation.terms.parts import in_words
 from holdfast.errors import HoldfastError
 
 from . import grants
@@ -185,7 +186,7 @@ def _draw_message(screen: "Console", message: dict[str, Any]) -> None:
     screen.print(head, style=_STYLES.get(role, ""), soft_wrap=True)
     content = message.get("content")
     if content:
-        screen.print(_indented(content if isinstance(content, str) else to_json(content)), soft_wrap=True)
+        screen.print(_indented(in_words(content)), soft_wrap=True)
     for call in message.get("tool_calls") or ():
         asked = call["function"]
         text = f"calls {clean(asked['name'])} ({clean(call['id'])}) {asked['arguments']}"

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict
 from functools import partial
 from itertools import chain
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -15,6 +16,7 @@ import typer
 from holdfast.client import MessageStatus
 from holdfast.conversation import Principal, Receipt, SuspensionKind
 from holdfast.conversation.ids import check_conversation_id
+from holdfast.conversation.terms.parts import FilePart, ImagePart, TextPart
 from holdfast.errors import ConversationNotFound, InvalidInput, InvalidMessage, StoreError
 
 from .display import Said, clean_block, span, tell
@@ -65,8 +67,10 @@ def recorded(receipt: Receipt) -> str:
     return "was recorded before" if receipt.duplicate else "is recorded"
 
 
-def _from_pipe(given: dict[str, Any]) -> None:
-    """Replace the text `-` with the standard input."""
+def _read(given: dict[str, Any]) -> None:
+    """Replace the text `-` with the standard input, and images and files with their parts."""
+    for name in ("image", "file"):
+        given[name] = [_part(name, place) for place in given[name] or ()]
     if given["text"] != "-":
         return
     data = sys.stdin.buffer.read(MOST_BYTES + 1)
@@ -79,16 +83,42 @@ def _from_pipe(given: dict[str, Any]) -> None:
         raise InvalidMessage("text", problem, "send text in UTF-8") from error
 
 
-@verb(key="message_id", before=_from_pipe)
+def _part(name: str, place: str) -> ImagePart | FilePart:
+    """The part of an image or a file: of its https URL, or of what the file holds."""
+    try:
+        given = place if place.startswith("https://") else _whole(Path(place))
+        if name == "image":
+            return ImagePart.of(given)
+        return FilePart.of(given, filename=Path(place).name if isinstance(given, bytes) else None)
+    except OSError as error:
+        raise InvalidMessage(name, f"{place} cannot be read ({error.strerror})", "give a file, or an https URL") from error
+    except InvalidInput as error:
+        raise InvalidMessage(name, f"{place}: {error.problem}", "give another file") from error
+
+
+def _whole(file: Path) -> bytes:
+    with file.open("rb") as opened:
+        return opened.read(MOST_BYTES)
+
+
+@verb(key="message_id", before=_read)
 async def send(
     on: Reached,
     conversation: ConversationId,
     text: Annotated[str, typer.Argument(help="The message; - reads it from standard input.")],
     *,
     message_id: Key = None,
+    image: Annotated[
+        list[str] | None, typer.Option(help="An image to send with it: a file, or an https URL; again for more.")
+    ] = None,
+    file: Annotated[
+        list[str] | None, typer.Option(help="A file to send with it: a PDF or a text, or an https URL; again for more.")
+    ] = None,
 ) -> Said:
     """Send the user's next message to a conversation; done once it is durable. During a turn, messages queue in order."""
-    receipt = await on.client.conversation(conversation).send(text, message_id=message_id)
+    attached = [*(image or ()), *(file or ())]
+    content = [TextPart.of(text), *attached] if attached else text
+    receipt = await on.client.conversation(conversation).send(content, message_id=message_id)
     return Said(receipt, [f"Message {message_id} to {receipt.conversation_id} {recorded(receipt)} (seq {receipt.seq})."])
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 from holdfast.conversation import Decision, Principal, Proof, Receipt, Status, SuspensionKind
 from holdfast.conversation.ids import check_conversation_id, conversation_id_from
 from holdfast.conversation.log.chain import AuditBreak
+from holdfast.conversation.terms.parts import GivenContent
 from holdfast.errors import (
     CipherFailed,
     CipherMissing,
@@ -145,7 +146,7 @@ class AsyncClient:
     async def start(
         self,
         agent: str,
-        text: str,
+        text: GivenContent,
         *,
         conversation_id: str | None = None,
         message_id: str | None = None,
@@ -156,7 +157,7 @@ class AsyncClient:
 
         Args:
             agent: The agent's name.
-            text: The user's first message.
+            text: The user's first message: a text, or a list of parts as `AsyncConversation.send` takes it.
             conversation_id: The conversation's id; by default derived from `message_id`, so that one id is enough to retry.
             message_id: The idempotency key of the first message, 1 to 200 printable ASCII characters without spaces; by default
                 derived from `conversation_id`, else random.

@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 from holdfast.conversation import Approvers, Cancelled, Decision, Grant, Principal, Proof, Receipt, SuspensionKind
 from holdfast.conversation.ids import check_conversation_id
+from holdfast.conversation.terms.parts import GivenContent
 from holdfast.errors import InvalidInput, ServerRefused
 
 from . import verbs
@@ -36,10 +37,11 @@ class AsyncConversation:
     def __repr__(self) -> str:
         return f"Conversation({self.id!r})"
 
-    async def send(self, text: str, *, message_id: str | None = None) -> Receipt:
+    async def send(self, text: GivenContent, *, message_id: str | None = None) -> Receipt:
         """Send the user's next message; during a turn it queues, durably and in order.
 
-        `text` has at most `Limits.message_bytes` bytes of UTF-8 (1 MiB).
+        `text` is a text, or a list of up to 64 parts: `TextPart`, `ImagePart`, `FilePart`, or dictionaries in OpenAI's chat
+        format. It has at most `Limits.message_bytes` bytes (1 MiB).
 
         Raises:
             InvalidMessage: The text or the id cannot be used.

@@ -20,6 +20,7 @@ from holdfast.conversation import Approvers, Cancelled, Decision, Principal, Rec
 from holdfast.conversation.ids import check_conversation_id
 from holdfast.conversation.log.chain import absences
 from holdfast.conversation.terms.decisions import DecisionRecord
+from holdfast.conversation.terms.parts import in_chat_format
 from holdfast.conversation.text import jsontext
 
 from . import batches, verbs
@@ -91,7 +92,7 @@ class HttpGateway:
         fields = {name: one for name, one in arguments.items() if one is not None and name not in apart}
         if verb.method == "GET":
             return read(await self.exchange.get(path, verb.what, longer_s=longer_s, **fields))
-        body: Mapping[str, Any] | None = fields
+        body: Mapping[str, Any] | None = fields | ({"text": in_chat_format(fields["text"])} if "text" in fields else {})
         if verb.method == "DELETE":  # some proxies refuse a body here, so an empty one is left out
             body = {name: one for name, one in fields.items() if one != ""} or None
         return await self.exchange.post(path, verb.what, body, read, key=key, longer_s=longer_s, method=verb.method)

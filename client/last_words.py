@@ -1,6 +1,7 @@
 """What was said last in a conversation, for those who look at it from below."""
 
 from holdfast.conversation.records.events import MessageAccepted, ModelAnswered
+from holdfast.conversation.terms.parts import in_chat_format, in_words
 
 from .conversation import AsyncConversation
 
@@ -9,8 +10,10 @@ async def last_words(conversation: AsyncConversation) -> str:
     """What was said last in a conversation, by its model or its user; empty if that is not among its latest events."""
     for event in reversed(await conversation.latest()):
         match event.body:
-            case ModelAnswered(content=str(text)) | MessageAccepted(text=text) if text.strip():
-                return text
+            case ModelAnswered(content=str(text)) | MessageAccepted(text=text) if (
+                said := in_words(in_chat_format(text))
+            ).strip():
+                return said
             case _:
                 pass
     return ""

@@ -173,7 +173,7 @@ def is_app(app: object) -> bool:
 
 
 def text_of(refusal: type[InvalidInput], text: object) -> str:
-    """The text of a message or a comment, checked."""
+    """The text of a comment, checked."""
     if not isinstance(text, str):
         raise refusal("text", f"{type(text).__name__} is not a string", "give a string")
     try:

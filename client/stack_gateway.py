@@ -13,6 +13,7 @@ from holdfast.backoff import Backoff
 from holdfast.conversation import Cancelled, Command, Principal, Receipt, Reply, Start, State, decide
 from holdfast.conversation.records.calls import PendingView
 from holdfast.conversation.terms.decisions import DecisionRecord
+from holdfast.conversation.terms.parts import Content
 from holdfast.machine_load import because, overload
 from holdfast.persistence import EVERYWHERE, PAUSE_LAG_MS, Listing, Pause, Store
 from holdfast.registry.registry import Delivery, DeliveryResult, Unknown, Unsent
@@ -217,7 +218,7 @@ def at_stack(gateway: Gateway) -> StackGateway:
 
 
 async def _start(
-    gateway: StackGateway, *, conversation_id: str, message_id: str, agent: str, text: str, context: str, attended: bool
+    gateway: StackGateway, *, conversation_id: str, message_id: str, agent: str, text: Content, context: str, attended: bool
 ) -> Receipt:
     app = await gateway.app()
     command = Start(

@@ -34,6 +34,7 @@ from holdfast.conversation import (
 from holdfast.conversation.ids import check_conversation_id, check_request_id
 from holdfast.conversation.terms.decisions import DecisionRecord
 from holdfast.conversation.terms.link import check_token
+from holdfast.conversation.terms.parts import content_of
 from holdfast.persistence import ConversationRow, OutboxState, Pause, Place, Store
 from holdfast.persistence.access import AccessScope
 from holdfast.persistence.pages import check_limit
@@ -102,7 +103,7 @@ STARTED = Verb(
         "conversation_id": check_conversation_id,
         "message_id": partial(of.key_of, "message_id", errors.InvalidMessage),
         "agent": of.started_of,
-        "text": partial(of.text_of, errors.InvalidMessage),
+        "text": content_of,
         "context": of.context_of,
         "attended": of.attended_of,
     },
@@ -220,7 +221,7 @@ SEND = Verb(
     checks={
         **_ONE,
         "message_id": partial(of.key_of, "message_id", errors.InvalidMessage),
-        "text": partial(of.text_of, errors.InvalidMessage),
+        "text": content_of,
     },
     command=Send,
 )

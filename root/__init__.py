@@ -83,6 +83,9 @@ if TYPE_CHECKING:
     from holdfast.conversation.terms.grants import Level as Level
     from holdfast.conversation.terms.grants import Scope as Scope
     from holdfast.conversation.terms.grants import Target as Target
+    from holdfast.conversation.terms.parts import FilePart as FilePart
+    from holdfast.conversation.terms.parts import ImagePart as ImagePart
+    from holdfast.conversation.terms.parts import TextPart as TextPart
     from holdfast.conversation.terms.principal import Principal as Principal
     from holdfast.conversation.terms.principal import Proof as Proof
     from holdfast.conversation.terms.questions import Question as Question

@@ -5,7 +5,7 @@ from enum import EnumType
 from inspect import signature
 from typing import Annotated, Any, TypeAlias, Union, get_args, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, Field, create_model
+from pydantic import BaseModel, ConfigDict, Field, SkipValidation, create_model
 
 from holdfast.client import AsyncClient, AsyncConversation, filters
 from holdfast.client.list_events import LIST_CURSOR
@@ -14,6 +14,7 @@ from holdfast.client.outbox import OutboxState
 from holdfast.conversation.ids import CONVERSATION_ID, REQUEST_ID
 from holdfast.conversation.terms.decisions import DecisionKind
 from holdfast.conversation.terms.link import LONGEST_LINK_S, MOST_CHARS
+from holdfast.conversation.terms.parts import Part
 
 _KEY = "The idempotency key, where no header Idempotency-Key gives it."
 Key: TypeAlias = Annotated[str | None, Field(description=_KEY)]
@@ -66,15 +67,23 @@ def _in_json(kind: Any) -> Any:
     return Annotated[Union[tuple(one for one in among if one is not str)], Field(strict=False)]  # noqa: UP007 - made here
 
 
+def _text_of(description: str) -> Any:
+    """The field of a message: the client checks it, and names the part that is wrong."""
+    return Annotated[SkipValidation[str | list[Part]], Field(description=description)], ...  # type: ignore[misc]  # an alias to mypy
+
+
 StartBody = _body(
     *("StartBody", "A conversation to start.", AsyncClient.start),
     agent="The agent's name; GET /v1/agents lists them.",
-    text="The user's first message.",
+    text=_text_of("The user's first message: a text, or a list of parts."),
     conversation_id="By default derived from the message's id.",
     context="Any JSON value; tools read it, the model does not see it.",
     attended="Whether a person can be asked. If not, the agent says what is done instead. False takes the scope `unattended`.",
 )
-MessageBody = _body("MessageBody", "The user's next message.", AsyncConversation.send)
+MessageBody = _body(
+    *("MessageBody", "The user's next message.", AsyncConversation.send),
+    text=_text_of("A text, or a list of parts."),
+)
 CancelBody = _body(
     *("CancelBody", "A turn to cancel.", AsyncConversation.cancel),
     turn_id="Cancel only if this turn is still the current one.",

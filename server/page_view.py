@@ -19,6 +19,7 @@ from holdfast.conversation import CallTarget, Principal, Status
 from holdfast.conversation.records import events as log
 from holdfast.conversation.records import live
 from holdfast.conversation.records.calls import Cut, PendingView
+from holdfast.conversation.terms import parts
 from holdfast.error_codes import code_of
 from holdfast.errors import HoldfastError
 
@@ -83,6 +84,11 @@ REPLIES: Mapping[type[BaseModel], Row] = {
 EVENTS: Mapping[type[BaseModel], Row] = {
     log.ConversationStarted: Row("conversation_id agent attended", hidden="app context parent"),
     log.MessageAccepted: Row("message_id text principal", hidden="digest traceparent salt head"),
+    parts.TextPart: Row("type text"),
+    parts.ImagePart: Row("type image_url"),
+    parts.ImageUrl: Row("url detail"),
+    parts.FilePart: Row("type file"),
+    parts.FileData: Row("file_data file_url filename"),
     log.TurnStarted: Row("turn_id message_seq", hidden="spec_digest code max_model_calls traceparent"),
     log.ModelAnswered: Row("effect_id content calls finish_reason input_tokens output_tokens reasoning provider"),
     log.RequestedCall: Row("tool_call_id name arguments original_id", hidden="context"),
@@ -106,7 +112,7 @@ EVENTS: Mapping[type[BaseModel], Row] = {
         "body decision_id reason",
         "digest traceparent grants votes needed shown salt head source_ended",
     ),
-    log.CallResolved: Row("tool_call_id ok content by untrusted", hidden="rule salt head"),
+    log.CallResolved: Row("tool_call_id ok content by untrusted attached", hidden="rule salt head"),
     log.TurnCompleted: Row("turn_id reply_seq stopped"),
     log.TurnFailed: Row("turn_id error reason"),
     log.TurnCancelled: Row("turn_id calls principal", "request_id", "salt head"),

@@ -10,6 +10,7 @@ from holdfast.agent import Agent
 from holdfast.client.blocking import blocking, showing
 from holdfast.client.results import AsyncPendingCall, PendingCall
 from holdfast.conversation import Principal, Receipt
+from holdfast.conversation.terms.parts import GivenContent
 
 from .rehearsal import Rehearsal, RehearsalArguments, RunArguments, run
 from .rehearsal_result import RehearsalResult
@@ -106,7 +107,7 @@ class BlockingRehearsal:
         return self._runner.run(work)
 
 
-def run_sync(agent: Agent, *texts: str, **arguments: Unpack[RunArguments]) -> RehearsalResult[Receipt]:
+def run_sync(agent: Agent, *texts: GivenContent, **arguments: Unpack[RunArguments]) -> RehearsalResult[Receipt]:
     """The blocking form of `run`, with the same arguments and errors, for tests that are plain functions.
 
     Raises:

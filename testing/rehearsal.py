@@ -18,6 +18,7 @@ from holdfast.client.results import AsyncPendingCall, PendingCall, resolver
 from holdfast.client.stack_state import call_of, shown
 from holdfast.conversation import Command, Decision, Grant, Principal, Receipt, Reply, Start, State, Wake, outstanding
 from holdfast.conversation.ids import check_conversation_id
+from holdfast.conversation.terms.parts import Content, GivenContent
 from holdfast.errors import ConfigurationError, ConversationNotFound, InvalidInput
 from holdfast.persistence import MemoryStore
 
@@ -202,7 +203,7 @@ class Rehearsal:
         await of._conversation.resolve(call, decision, decision_id=decision_id)  # noqa: SLF001 - this class's own
         return await self.rest()
 
-    async def post(self, text: str, *, message_id: str | None = None) -> Receipt:
+    async def post(self, text: GivenContent, *, message_id: str | None = None) -> Receipt:
         """Send the user's next message without waiting for the conversation to rest: for bodies that only `advance` ends."""
         return await self._conversation.send(text, message_id=message_id)
 
@@ -309,7 +310,7 @@ class Rehearsal:
             command = command.model_copy(update={"principal": self._principal})
         return await self._actors.ask(self.id, command)
 
-    async def _start(self, text: str, message_id: str) -> Start | None:
+    async def _start(self, text: Content, message_id: str) -> Start | None:
         """The command that starts the conversation with its first message; None for those that follow."""
         if (await self._log()).seq:
             return None
@@ -378,7 +379,7 @@ class Rehearsal:
         return f"{within}: it is {(await self._log()).status}, and these still run: {', '.join(effects) or 'none'}"
 
 
-async def run(agent: Agent, *texts: str, **arguments: Unpack[RunArguments]) -> RehearsalResult[Awaitable[Receipt]]:
+async def run(agent: Agent, *texts: GivenContent, **arguments: Unpack[RunArguments]) -> RehearsalResult[Awaitable[Receipt]]:
     """Run a conversation with an agent in this process, without Ray and Redis; the result once it rests.
 
     The texts are the user's messages; each is sent when the conversation rests after the one before. The other arguments are

@@ -146,8 +146,8 @@ async def _written(
         return False
     if isinstance(event, CallSuspended):
         return isinstance(outcome, RunSuspended) and event.suspension_kind is SuspensionKind.REVIEW
-    said = (outcome.ok, jsontext.clean(outcome.content)) if isinstance(outcome, RunFinished) else None
-    return event.by is SettledBy.RUN and (event.ok, event.content) == said
+    said = (outcome.ok, jsontext.clean(outcome.content), outcome.attached) if isinstance(outcome, RunFinished) else None
+    return event.by is SettledBy.RUN and (event.ok, event.content, event.attached) == said
 
 
 async def _told(request: ModelRequest | RunRequest, record: Callable[[], Awaitable[_T]], *, late: bool = True) -> _T:

@@ -41,7 +41,7 @@ from holdfast.conversation.records.proposed_call import ProposedCall
 from holdfast.persistence import Runs
 from holdfast.redaction import Redaction
 
-from . import destination, prompt
+from . import destination, media, prompt
 from .app_loop import AppLoop
 from .chat_chunks import RESPONSES
 from .gate import CallRules
@@ -106,9 +106,16 @@ async def call(
     except destination.Elsewhere as elsewhere:
         return ModelFailed(effect_id=request.effect_id, error=str(elsewhere), reason=FailureReason.MODEL_ERROR)
     route = _provider(called["model"], called.get("custom_llm_provider"))
+    anthropic = route == "anthropic" or (route in ANTHROPIC_ELSEWHERE and "claude" in spec.model)
+    try:
+        messages = media.sendable(
+            messages, model=spec.model, route=route, anthropic=anthropic, blind=partial(_blind, called["model"], route)
+        )
+    except media.Unsendable as unsendable:
+        return ModelFailed(effect_id=request.effect_id, error=str(unsendable), reason=FailureReason.UNSUPPORTED_PART)
     try:
         async with asyncio.timeout(spec.limits.model_timeout_s):
-            asked = partial(_arguments, spec, called, route, messages, rules.hides)
+            asked = partial(_arguments, spec, called, route, messages, rules.hides, anthropic=anthropic)
             answer = await _with_retries(store, request, spec, asked, redaction=redaction, counts=counts, direct=direct)
     except TimeoutError:
         return model_outcome.overdue(request.effect_id, spec.limits)
@@ -210,12 +217,17 @@ async def _close(stream: ProviderStream) -> None:
 
 
 def _arguments(
-    spec: AgentSpec, called: dict[str, Any], route: str, messages: list[dict[str, Any]], hidden: Callable[[ToolSpec], bool]
+    spec: AgentSpec,
+    called: dict[str, Any],
+    route: str,
+    messages: list[dict[str, Any]],
+    hidden: Callable[[ToolSpec], bool],
+    *,
+    anthropic: bool,
 ) -> dict[str, Any]:
     tools = prompt.tools(spec, hidden)
     sealed = any((message.get("provider") or {}).get("route") == f"{route}{RESPONSES}" for message in messages)
     interface = RESPONSES if sealed and _by_responses(called, route, tools) else ""
-    anthropic = route == "anthropic" or (route in ANTHROPIC_ELSEWHERE and "claude" in spec.model)
     return {
         **copy.deepcopy(called),
         "messages": prompt.messages(messages, instructions=spec.instructions, route=route + interface, anthropic=anthropic),
@@ -260,6 +272,14 @@ def _provider(model: str, named: str | None = None) -> str:
         return str(litellm.get_llm_provider(model=model, custom_llm_provider=named)[1])
     except Exception:  # noqa: BLE001 - the call fails with the reason
         return ""
+
+
+def _blind(model: str, route: str) -> bool:
+    """Whether litellm's table of models says that this one takes no images; it does not know every model."""
+    try:
+        return litellm.get_model_info(model, route or None).get("supports_vision") is False
+    except Exception:  # noqa: BLE001 - an unknown model
+        return False
 
 
 def _keyed(family: str) -> bool:

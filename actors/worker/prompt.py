@@ -3,6 +3,7 @@
 A transcript's message has more than providers take: its reasoning, its finish reason, and parts for one provider only.
 """
 
+import copy
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -53,6 +54,8 @@ def _plain(message: dict[str, Any]) -> dict[str, Any]:
     The model's own text stays in the log; the result of the call has told the model what was wrong.
     """
     plain = {key: message[key] for key in SENT if key in message}  # a copy: litellm may change what it is given
+    if isinstance(plain.get("content"), list):
+        plain["content"] = copy.deepcopy(plain["content"])
     if "tool_calls" in plain:
         plain["tool_calls"] = [_call(called) for called in plain["tool_calls"]]
     return plain

@@ -16,11 +16,12 @@ from holdfast.agent.suspend import Terms, noticed, suspend_in
 from holdfast.conversation import Decision, Event, Limits, Resume, RunFinished, RunRuled, RunSuspended
 from holdfast.conversation.records.events import ConversationStarted, MessageAccepted, SuspensionSettled
 from holdfast.conversation.terms.decisions import DecisionRecord
+from holdfast.conversation.terms.parts import Attachment, parts_text, result_of
 from holdfast.conversation.terms.rule_verdict import RuleEffect, RuleVerdict
 from holdfast.conversation.terms.stages import NOTHING
 from holdfast.conversation.text import jsontext
 from holdfast.conversation.text.envelope import edited, failure, success
-from holdfast.errors import ConfigurationError, StoreError
+from holdfast.errors import ConfigurationError, InvalidInput, StoreError
 from holdfast.persistence import Conversations, codec
 from holdfast.persistence.views import arguments_in
 
@@ -39,8 +40,19 @@ TOLD_S = 10.0
 """Seconds for the app's `errors=` function to say what the model is told of an exception."""
 WENT_ON = "its body caught its own Suspend, and went on without a decision"
 UNMADE = "the tool's body raised a Suspend whose constructor did not run, so it asks for nothing"
-Said: TypeAlias = tuple[bool, str] | Terms
-"""The end of a body: whether it succeeded, and the envelope; or what it asks for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The envelope that the model reads, and the images and files beside it."""
+
+    content: str
+    ok: bool = False
+    attached: tuple[Attachment, ...] = ()
+
+
+Said: TypeAlias = Result | Terms
+"""The end of a body: its result, or what it asks for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,9 +141,9 @@ async def run(
     with run_span(request, arguments, bench.content) as span:
         result: Said
         if unreadable is not None:
-            result = False, failure(unreadable)
+            result = Result(failure(unreadable))
         elif agent is None or tool is None:
-            result = False, failure(f"the tool {request.tool} is not in the app any more; it did not run")
+            result = Result(failure(f"the tool {request.tool} is not in the app any more; it did not run"))
         else:
             approved = inputs.decided or inputs.granted  # by a decision on the call, else by the grant that covers it
             given = ToolContext(
@@ -169,11 +181,11 @@ def _outcome(request: RunRequest, inputs: Inputs, result: Said, limits: Limits) 
         if size <= limits.result_bytes:
             return RunSuspended(effect_id=request.effect_id, **{one.name: getattr(result, one.name) for one in fields(result)})
         problem = f"the review that {request.tool} asks for has {size} bytes, {limits.result_bytes} are allowed"
-        result = False, failure(f"{problem} (Limits.result_bytes)")
-    ok, content = result
+        result = Result(failure(f"{problem} (Limits.result_bytes)"))
+    content = result.content
     if isinstance(inputs.source, SuspensionSettled):
         content = edited(content, inputs.source.body)
-    return RunFinished(effect_id=request.effect_id, ok=ok, content=content)
+    return RunFinished(effect_id=request.effect_id, ok=result.ok, content=content, attached=result.attached)
 
 
 def _decision(tool: Tool | None, inputs: Inputs) -> Decision | None:
@@ -198,23 +210,23 @@ async def _body(
 ) -> Said:
     in_thread = bench.room.in_thread
 
-    async def failed(error: BaseException, before: str = "") -> tuple[bool, str]:
+    async def failed(error: BaseException, before: str = "") -> Result:
         said = f"{before}{await _told(agent, error, in_thread)}"
-        return False, failure(bench.redaction.redacted(said, limits.note_bytes))
+        return Result(failure(bench.redaction.redacted(said, limits.note_bytes)))
 
     try:
         async with bench.clock(timeout_s) as bound:
-            return True, await bench.room.run(_resulting(tool, arguments, given, limits, in_thread))
+            return await bench.room.run(_resulting(tool, arguments, given, limits, in_thread))
     except TimeoutError as error:
         if bound.expired():
             given.cancellation.set()  # a body that holds a thread goes on
-            return False, failure(f"the tool did not finish within {timeout_s:g} s")
+            return Result(failure(f"the tool did not finish within {timeout_s:g} s"))
         return await failed(error)  # the body itself raised the error
     except InvalidArguments as error:
         return await failed(error, "invalid arguments: ")
     except _NoResult as error:
         problem = "the tool returned what cannot be a result: "
-        return await failed(error.__cause__, problem) if error.__cause__ is not None else (False, failure(f"{problem}{error}"))
+        return await failed(error.__cause__, problem) if error.__cause__ is not None else Result(failure(f"{problem}{error}"))
     except BaseException as error:
         task = asyncio.current_task()
         if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
@@ -232,7 +244,7 @@ async def _body(
 def _checked(terms: object, tool: Tool, limits: Limits) -> Said:
     """What a body asks a person, or that it was never said; `ConfigurationError` for a reminder before the wait begins."""
     if not isinstance(terms, Terms):
-        return False, failure(UNMADE)
+        return Result(failure(UNMADE))
     timeouts.check_reminders(terms.on_timeout or NOTHING, "Suspend", terms.expires_s or timeouts.approval_s(tool.spec, limits))
     return terms
 
@@ -252,12 +264,18 @@ class _NoResult(Exception):
     """The value that a body returned cannot be a result; the message or the cause says why."""
 
 
-async def _resulting(tool: Tool, arguments: dict[str, Any], context: ToolContext, limits: Limits, in_thread: InThread) -> str:
-    """Run the body; the envelope of its result, made where the body runs, since a large one takes a while."""
+async def _resulting(
+    tool: Tool, arguments: dict[str, Any], context: ToolContext, limits: Limits, in_thread: InThread
+) -> Result:
+    """Run the body; its result, made where the body runs, since a large one takes a while."""
     with noticed() as raised:
         value = await tool.invoke(arguments, context, in_thread=in_thread)
     if raised.made:  # the body caught it, and may have done what should have waited
         raise _NoResult(WENT_ON)
+    try:
+        value, attached = result_of(value)
+    except InvalidInput as error:
+        raise _NoResult(str(error)) from None
     try:
         plain = value if isinstance(value, str) else pydantic_core.to_jsonable_python(value, inf_nan_mode="constants")
     except (ValueError, TypeError, pydantic_core.PydanticSerializationError) as error:
@@ -266,7 +284,7 @@ async def _resulting(tool: Tool, arguments: dict[str, Any], context: ToolContext
         text = jsontext.dumps(plain)
     except jsontext.NotJson as error:
         raise _NoResult(str(error)) from None
-    size = jsontext.size_bytes(text)
+    size = jsontext.size_bytes(text) + (jsontext.size_bytes(parts_text(attached)) if attached else 0)
     if size > limits.result_bytes:
         raise _NoResult(f"{size} bytes from {tool.name}, {limits.result_bytes} are allowed (Limits.result_bytes)")
-    return success(text)
+    return Result(success(text), ok=True, attached=attached)

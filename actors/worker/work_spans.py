@@ -11,6 +11,7 @@ from opentelemetry.trace import Span, SpanKind
 from holdfast import traces
 from holdfast.actors.workers import ModelOutcome, ModelRequest, RunRequest
 from holdfast.conversation import AgentSpec, ModelFailed
+from holdfast.conversation.terms.parts import in_words
 from holdfast.redaction import Redaction
 
 TEXT = 4096
@@ -47,7 +48,7 @@ class Content:
 
     def _parts(self, message: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         content = message.get("content")
-        text = content if isinstance(content, str) or content is None else json.dumps(content, ensure_ascii=False)
+        text = None if content is None else in_words(content)
         if message.get("role") == "tool":
             yield {"type": "tool_call_response", "id": message.get("tool_call_id"), "response": self.of(text)}
         elif text:

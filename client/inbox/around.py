@@ -8,6 +8,7 @@ from typing import Any
 
 from holdfast.client import AsyncClient, AsyncConversation, ConversationState, Grant, HoldfastError, PendingCall
 from holdfast.client.last_words import last_words
+from holdfast.conversation.terms.parts import in_words
 from holdfast.redaction import PLAIN
 
 from .history import History, history_of, messages_of
@@ -48,7 +49,7 @@ async def delegated(
     if call.path:
         with contextlib.suppress(HoldfastError):
             first = await client.conversation(call.conversation_id).messages_page(limit=1)
-            task = str(first.items[0]["content"]) if first.items else ""
+            task = in_words(first.items[0]["content"]) if first.items else ""
     for one in call.path:
         if may_see(one.agent):
             with contextlib.suppress(HoldfastError):

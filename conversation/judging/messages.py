@@ -4,12 +4,13 @@ from holdfast.conversation.ids import check_conversation_id, check_request_id
 from holdfast.conversation.records.commands import Send, Start
 from holdfast.conversation.records.events import ConversationStarted, MessageAccepted
 from holdfast.conversation.records.state import State
+from holdfast.conversation.terms.parts import check_size, content_of
 from holdfast.conversation.terms.spec import Limits
 from holdfast.conversation.text import jsontext
 from holdfast.errors import InvalidMessage, QueueFull, StaleCall, StaleReason
 
 from .judgement import Judgement
-from .progress import Draft, check_words
+from .progress import Draft
 
 
 def start(state: State, command: Start) -> Judgement:
@@ -68,7 +69,4 @@ def _accepted(command: Start | Send) -> MessageAccepted:
 
 def _check_message(text: object, message_id: object, limits: Limits) -> None:
     check_request_id("message_id", message_id, InvalidMessage)
-    if not isinstance(text, str):
-        raise InvalidMessage("text", f"{type(text).__name__} is not a string", "give a string")
-    fix = "shorten it, or raise Limits.message_bytes of the agent"
-    check_words(text, limits.message_bytes, "text", InvalidMessage, fix)
+    check_size(content_of(text), limits.message_bytes, "text", "shorten it, or raise Limits.message_bytes of the agent")

@@ -150,7 +150,8 @@ def run_over(state: State, command: RunFinished | RunSuspended | RunRuled | RunL
     draft = Draft(state, command)
     match command:
         case RunFinished():
-            finish(draft, call.tool_call_id, jsontext.clean(command.content), by=SettledBy.RUN, ok=command.ok)
+            content = jsontext.clean(command.content)
+            finish(draft, call.tool_call_id, content, by=SettledBy.RUN, ok=command.ok, attached=command.attached)
         case RunSuspended():
             _suspended(draft, call, command)
         case RunRuled():

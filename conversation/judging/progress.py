@@ -216,16 +216,13 @@ def finish(
     *,
     by: SettledBy,
     ok: bool = False,
-    untrusted: bool = False,
-    rule: str = "",
+    **more: Any,
 ) -> None:
     """Give a call its result, the envelope that the model reads, and mark edited arguments in it (a run has marked them)."""
     call = draft.state.calls.of(tool_call_id)
     if by is not SettledBy.RUN and call is not None and is_edited(draft, call):
         content = edited(content)
-    draft.emit(
-        CallResolved(at=draft.now, tool_call_id=tool_call_id, ok=ok, content=content, by=by, untrusted=untrusted, rule=rule)
-    )
+    draft.emit(CallResolved(at=draft.now, tool_call_id=tool_call_id, ok=ok, content=content, by=by, **more))
 
 
 def is_edited(draft: Draft, call: Call) -> bool:

@@ -21,6 +21,7 @@ from holdfast.conversation.records.events import Event, SettledBy
 from holdfast.conversation.records.state import State
 from holdfast.conversation.terms.decisions import IN_WORDS
 from holdfast.conversation.terms.grants import Grant
+from holdfast.conversation.terms.parts import Content, parts_text
 from holdfast.conversation.terms.principal import Principal
 from holdfast.conversation.text.jsontext import NotJson, loads
 
@@ -189,7 +190,7 @@ def entry_of(conversation_id: str, seq: int, event: ChainLink) -> AuditEntry:
     said["reason_digest"] = text_digest(said["reason"], salt)
     match event:
         case events.MessageAccepted():
-            said |= {"body_digest": text_digest(event.text, salt), "request_id": event.message_id}
+            said |= {"body_digest": _content_digest(event.text, salt), "request_id": event.message_id}
         case events.SuspensionSettled() | events.VoteCast():
             said |= {
                 "subject": f"{event.votes} of {event.needed}" if event.needed else "",
@@ -221,6 +222,10 @@ def entry_of(conversation_id: str, seq: int, event: ChainLink) -> AuditEntry:
         case events.TurnCancelled() | events.PendingCancelled():
             said |= {"subject": event.turn_id, "body_digest": _salted(salt, *event.calls)}
     return AuditEntry(conversation_id, seq, event.at, event.kind, format=2 if salt else 1, **said)
+
+
+def _content_digest(content: Content, salt: str) -> str:
+    return text_digest(content, salt) if isinstance(content, str) else _salted(salt, "parts", parts_text(content))
 
 
 def _salted(salt: str, *parts: str) -> str:

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from holdfast.conversation.records import events
-from holdfast.conversation.records.events import Event, ModelAnswered, RequestedCall
+from holdfast.conversation.records.events import CallResolved, Event, ModelAnswered, RequestedCall
+from holdfast.conversation.terms.parts import Content, TextPart, in_chat_format
 from holdfast.conversation.text import jsontext
 
 UNFINISHED = frozenset({"length", "content_filter", "pause_turn"})
@@ -14,7 +15,8 @@ UNFINISHED = frozenset({"length", "content_filter", "pause_turn"})
 class Transcript:
     """Messages without the system message, fed event by event in the order of the log.
 
-    A queued message appears where its turn begins. Results are in the model's order of calls; while some are missing, the
+    A message of parts has a list as its content, as has a result with images or files: its envelope, then those. A queued
+    message appears where its turn begins. Results are in the model's order of calls; while some are missing, the
     others are shown.
 
     An assistant message has up to three additional keys, which are not sent to providers as they are: `reasoning_content`, the
@@ -25,9 +27,9 @@ class Transcript:
     def __init__(self) -> None:
         self.seq = 0
         self._messages: list[dict[str, Any]] = []
-        self._queued: dict[int, str] = {}
+        self._queued: dict[int, Content] = {}
         self._round: tuple[RequestedCall, ...] = ()
-        self._results: dict[str, str] = {}
+        self._results: dict[str, CallResolved] = {}
 
     def add(self, seq: int, event: Event) -> None:
         """Fold the event at `seq`."""
@@ -37,13 +39,13 @@ class Transcript:
                 self._queued[seq] = event.text
             case events.TurnStarted():
                 self._close_round()
-                self._messages.append({"role": "user", "content": self._queued.pop(event.message_seq)})
+                self._messages.append({"role": "user", "content": in_chat_format(self._queued.pop(event.message_seq))})
             case ModelAnswered():
                 self._close_round()
                 self._messages.append(_assistant(event))
                 self._round = event.calls
-            case events.CallResolved():
-                self._results[event.tool_call_id] = event.content
+            case CallResolved():
+                self._results[event.tool_call_id] = event
             case _:
                 pass  # no other event is a message
 
@@ -58,15 +60,19 @@ class Transcript:
 
     def _tool_messages(self) -> list[dict[str, Any]]:
         return [
-            {"role": "tool", "tool_call_id": call.tool_call_id, "name": call.name, "content": self._results[call.tool_call_id]}
+            {"role": "tool", "tool_call_id": call.tool_call_id, "name": call.name, "content": _result(result)}
             for call in self._round
-            if call.tool_call_id in self._results
+            if (result := self._results.get(call.tool_call_id)) is not None
         ]
 
     def _close_round(self) -> None:
         self._messages.extend(self._tool_messages())
         self._round = ()
         self._results = {}
+
+
+def _result(event: CallResolved) -> str | list[dict[str, Any]]:
+    return in_chat_format((TextPart.of(event.content), *event.attached) if event.attached else event.content)
 
 
 def _assistant(event: ModelAnswered) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from holdfast.conversation.record import Record
 from holdfast.conversation.terms.approvers import ApproverTerms
 from holdfast.conversation.terms.decisions import DecisionRecord, SuspensionKind
 from holdfast.conversation.terms.delegation import Parent
+from holdfast.conversation.terms.parts import Attachment, Content, parts_text
 from holdfast.conversation.terms.principal import Principal, Proof
 from holdfast.conversation.terms.rule_verdict import RuleVerdict
 from holdfast.conversation.terms.spec import AgentSpec, Limits, Resume
@@ -152,8 +153,13 @@ class Request(_Command):
 class _Message(Request):
     """A request with a user's message; `message_id` is its idempotency key."""
 
-    text: str
+    text: Content
     message_id: str
+
+    @property
+    def _said(self) -> tuple[str, JsonText | None]:
+        """The text, and the JSON text of the parts, if any: a text has the digest that it had before there were parts."""
+        return (self.text, None) if isinstance(self.text, str) else ("", parts_text(self.text))
 
 
 class Start(_Message):
@@ -175,7 +181,8 @@ class Start(_Message):
         """The digest by which two starts count as the same."""
         attended = None if self.attended else "no"
         parent = None if self.parent is None else self.parent.conversation_id
-        return payload_digest("start", self.agent, self.text, self.context, attended=attended, parent=parent)
+        text, parts = self._said
+        return payload_digest("start", self.agent, text, self.context, attended=attended, parent=parent, parts=parts)
 
     @property
     def of_machine(self) -> bool:
@@ -191,7 +198,8 @@ class Send(_Message):
     @property
     def digest(self) -> str:
         """The digest by which two messages count as the same."""
-        return payload_digest("send", self.text)
+        text, parts = self._said
+        return payload_digest("send", text, parts=parts)
 
 
 class Resolve(Request):
@@ -411,11 +419,15 @@ class ModelFailed(Outcome):
 
 
 class RunFinished(Outcome, _Advance):
-    """The outcome of `RunTool`: the envelope of the value that the callback returned, or of the error that it raised."""
+    """The outcome of `RunTool`: the envelope of the value that the callback returned, or of the error that it raised.
+
+    `attached` are the images and files that the callback returned; the envelope names them by their numbers.
+    """
 
     kind: Literal["run_finished"] = "run_finished"
     ok: bool
     content: JsonText
+    attached: tuple[Attachment, ...] = ()
 
 
 class RunSuspended(Outcome, _Advance):

@@ -27,6 +27,7 @@ class FailureReason(StrEnum):
     MAX_CALLS = "max_calls"  # one answer asked for more calls than Limits.max_calls
     REPLY_BYTES = "reply_bytes"  # one answer was larger than Limits.reply_bytes
     UNUSABLE = "unusable"  # the answer cannot be recorded
+    UNSUPPORTED_PART = "unsupported_part"  # the model cannot be sent an image or file of this turn; nothing was sent
     NO_AGENT = "no_agent"  # the store does not have the conversation's app or agent
 
 

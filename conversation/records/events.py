@@ -12,6 +12,7 @@ from holdfast.conversation.record import Record
 from holdfast.conversation.terms.decisions import DecisionRecord, SuspensionKind
 from holdfast.conversation.terms.delegation import Delegation, Parent
 from holdfast.conversation.terms.grants import Grant
+from holdfast.conversation.terms.parts import Attachment, Part
 from holdfast.conversation.terms.principal import Principal, Proof
 from holdfast.conversation.terms.spec import Approval, Choice, Executor, Resume
 from holdfast.conversation.terms.stages import OnTimeout
@@ -55,7 +56,7 @@ class MessageAccepted(ChainLink):
     Attributes:
         message_id: The message's idempotency key.
         digest: The digest that a repetition with the same id is compared with.
-        text: The user's text.
+        text: The user's text, or the parts of the message.
         principal: Who sent it, and how that was proven; None if unknown.
         traceparent: The sender's trace context.
     """
@@ -63,7 +64,7 @@ class MessageAccepted(ChainLink):
     kind: Literal["message_accepted"] = "message_accepted"
     message_id: str
     digest: str
-    text: str
+    text: str | tuple[Part, ...]
     principal: Principal | None = None
     traceparent: str | None = None
 
@@ -257,6 +258,7 @@ class CallResolved(ChainLink):
         by: What produced the result.
         untrusted: Whether a client sent the result; the envelope says so too.
         rule: The name of the permission rule that denies the call; empty if there is none.
+        attached: The images and files of the result; in its envelope each has its number, from 1, as `attached`.
     """
 
     kind: Literal["call_resolved"] = "call_resolved"
@@ -266,6 +268,7 @@ class CallResolved(ChainLink):
     by: SettledBy
     untrusted: bool = False
     rule: str = ""
+    attached: tuple[Attachment, ...] = ()
 
 
 class TurnCompleted(OfTurn):

@@ -27,6 +27,7 @@ from holdfast.client.inbox.text import (
     summary,
     visible,
 )
+from holdfast.conversation.terms.parts import in_words
 from holdfast.server.static_files import static_url
 
 from .destinations import path_of
@@ -47,6 +48,10 @@ RENDERED = 65_536
 """The most characters of messages that a page renders as markdown; older messages are shown as plain text."""
 
 
+PICTURED = 4 * 1024 * 1024
+"""The most characters of images' data that a page shows; older images are named in words."""
+
+
 def rendered(name: str, **values: Any) -> str:
     """A template's text with these values."""
     return _environment().get_template(name).render(values)
@@ -62,13 +67,18 @@ def html(text: str, *, status: int = 200, headers: dict[str, str] | None = None)
     return HTMLResponse(text, status_code=status, headers=HEADERS | (headers or {}))
 
 
-def affordable(messages: Sequence[Mapping[str, Any]]) -> list[tuple[Mapping[str, Any], bool]]:
-    """Messages, each with whether it is rendered as markdown: the latest ones, up to `RENDERED` characters."""
-    left, found = RENDERED, []
+def affordable(messages: Sequence[Mapping[str, Any]]) -> list[tuple[Mapping[str, Any], bool, bool]]:
+    """Messages, each with whether its texts are rendered as markdown, and whether its images are shown: the latest ones.
+
+    All rendered texts have up to `RENDERED` characters, all shown images up to `PICTURED` as data. The URL of an image is only
+    written out: a page fetches nothing from elsewhere.
+    """
+    left, pictured, found = RENDERED, PICTURED, []
     for message in reversed(messages):
-        content = message.get("content")
-        left -= len(content) if isinstance(content, str) else 0
-        found.append((message, left > 0))
+        content = message.get("content") or ""
+        left -= len(in_words(content))
+        pictured -= 0 if isinstance(content, str) else sum(len(part.get("image_url", {}).get("url", "")) for part in content)
+        found.append((message, left > 0, pictured > 0))
     return found[::-1]
 
 

@@ -97,7 +97,7 @@ export class Conversation {
     return found;
   }
 
-  /** Send the user's next message; during a turn it queues. `messageId` is its idempotency key. */
+  /** Send the user's next message, a text or a list of parts; during a turn it queues. `messageId` is its idempotency key. */
   send(text, { messageId = newId(), signal } = {}) {
     return this.#wire.call("POST", `${this.#path}/messages`, { body: { text }, key: messageId, signal });
   }

@@ -15,6 +15,8 @@ export const texts = {
   nothingRuns: "Nothing runs.",
   conversation: "Conversation",
   noMessages: "No messages yet.",
+  image: "image",
+  file: "file",
   decline: "Decline to answer",
   send: "Send answer",
   back: "Back",
@@ -148,6 +150,7 @@ progress { width: 100%; accent-color: var(--_accent); }
 .message { justify-self: start; max-width: min(42rem, 92%); padding: 0.5rem 0.75rem; border-radius: var(--_radius); background: var(--_sunken); }
 .message.user { justify-self: end; color: var(--_on-accent); background: var(--_accent); }
 .message.queued { opacity: 0.7; }
+.message img { display: block; max-width: 100%; max-height: 40vh; border-radius: var(--_radius); }
 .call { color: var(--_muted); font-size: 0.875em; }
 `);
 

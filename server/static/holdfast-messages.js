@@ -34,7 +34,8 @@ export class MessagesElement extends HoldfastElement {
     else if (state?.status === "generating") items.push({ key: "working", role: "working", text: texts.working });
     if (state?.status === "failed" && state.error)
       items.push({ key: `failed-${state.seq}`, role: "failure", text: state.error });
-    items.push(...queued.map(({ seq, text }) => ({ key: `queued-${seq}`, role: "user", text, queued: true })));
+    for (const { seq, text } of queued)
+      items.push(...drawn(text, `queued-${seq}`, "user").map((item) => ({ ...item, queued: true })));
     return items;
   }
 
@@ -53,9 +54,13 @@ export class MessagesElement extends HoldfastElement {
   }
 
   #update(node, { key: _, ...item }) {
-    const { role, text, live = false } = item;
-    if (node.said === text) return;
-    node.said = text;
+    const { role, text, image, live = false } = item;
+    if (node.said === (image ?? text)) return;
+    node.said = image ?? text;
+    if (image !== undefined) {
+      node.replaceChildren(Object.assign(make("img"), { src: image, alt: texts.image }));
+      return;
+    }
     if (this.render === null || (role !== "assistant" && role !== "user")) {
       node.classList.add("text");
       if (node.firstChild?.nodeType === Node.TEXT_NODE) node.firstChild.data = text;
@@ -74,18 +79,32 @@ export class MessagesElement extends HoldfastElement {
 /** The shown parts of a message: its text, and a line for each call with its outcome. */
 function said({ role, content, tool_calls: calls }, place, results) {
   if (role !== "user" && role !== "assistant") return [];
-  const parts = Array.isArray(content) ? content.map((part) => part?.text) : [content];
-  const text = parts.filter((part) => typeof part === "string").join("");
   const lines = (calls ?? []).map(({ id, function: called }, at) => {
     const name = plain(called?.name ?? "");
     return { key: `${place}.${at}`, role: "call", text: results.has(id) ? `${name} · ${went(results.get(id))}` : `→ ${name}` };
   });
-  return text ? [{ key: `${place}.${role}`, role, text }, ...lines] : lines;
+  return [...drawn(content, `${place}.${role}`, role), ...lines];
+}
+
+/** What a message says: its text, in which `[image]` stands for an image elsewhere, and its images that came as data. */
+function drawn(content, key, role) {
+  const parts = Array.isArray(content) ? content : [{ type: "text", text: content ?? "" }];
+  const text = parts.map(inWords).filter(Boolean).join("\n");
+  const images = parts.filter(isData).map((part, at) => ({ key: `${key}.${at}`, role, image: part.image_url.url }));
+  return [...(text ? [{ key, role, text }] : []), ...images];
+}
+
+const isData = (part) => part?.type === "image_url" && /^data:image\//.test(part.image_url?.url ?? ""); // none is ever fetched
+
+function inWords(part) {
+  if (part?.type === "text") return part.text;
+  if (part?.type === "image_url") return isData(part) ? "" : `[${texts.image}]`;
+  return `[${texts.file}${part?.file?.filename ? ` ${plain(part.file.filename)}` : ""}]`;
 }
 
 function went(content) {
   try {
-    return JSON.parse(content).ok ? texts.done : texts.wrong;
+    return JSON.parse(Array.isArray(content) ? content[0].text : content).ok ? texts.done : texts.wrong;
   } catch {
     return texts.done;
   }

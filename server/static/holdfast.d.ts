@@ -402,7 +402,7 @@ export type Executor = "server" | "human" | "client" | "provider" | "agent";
 /** The kind of decision that a suspended call waits for. */
 export type SuspensionKind = "approval" | "elicitation" | "client_exec" | "lost" | "review" | "delegate";
 /** Why a turn failed. */
-export type FailureReason = "model_error" | "model_timeout" | "length" | "content_filter" | "max_model_calls" | "max_calls" | "reply_bytes" | "unusable" | "no_agent";
+export type FailureReason = "model_error" | "model_timeout" | "length" | "content_filter" | "max_model_calls" | "max_calls" | "reply_bytes" | "unusable" | "unsupported_part" | "no_agent";
 /** The status of a conversation. */
 export type Status = "absent" | "idle" | "generating" | "executing_tools" | "awaiting_input" | "failed" | "ended" | "quarantined";
 /** Why a completed turn lacks the rest of the model's answer. */
@@ -420,9 +420,15 @@ export type Decision = ApproveDecision | DenyDecision | AnswerDecision | FailDec
 export type Verdict = ReviewDecision["verdict"];
 export type Receipt = Omit<Sent, "message_id">;
 
+/** A part of a message, as in OpenAI's chat format; a URL is an https URL, which nothing here fetches, or a `data:` URL. */
+export type Part =
+  | { type: "text"; text: string }
+  | { type: "image_url"; image_url: { url: string; detail?: "auto" | "low" | "high" | null } }
+  | { type: "file"; file: { file_data?: string | null; file_url?: string | null; filename?: string | null } };
+
 export interface Message {
   role: "user" | "assistant" | "tool";
-  content: string | { type: string; text?: string }[] | null;
+  content: string | Part[] | null;
   name?: string;
   tool_call_id?: string;
   tool_calls?: { id: string; type: "function"; function: { name: string; arguments: string } }[];
@@ -467,7 +473,7 @@ export interface View {
   readonly state: State | null;
   readonly messages: Message[];
   /** Messages whose turn has not begun. */
-  readonly queued: { seq: number; text: string }[];
+  readonly queued: { seq: number; text: string | Part[] }[];
   readonly writing: { effect: string; text: string } | null;
   /** The calls that the model is writing, by their place. */
   readonly preparing: Map<string, { tool: string }>;
@@ -512,7 +518,7 @@ export class Conversation {
   tree(options?: Asking): Promise<Tree>;
   messages(options?: Asking & { after?: number }): Promise<Message[]>;
   messagesFrom(cursor?: string, options?: Asking): Promise<{ items: Message[]; again: string | null; at: number }>;
-  send(text: string, options?: { messageId?: string; signal?: AbortSignal }): Promise<Sent>;
+  send(text: string | Part[], options?: { messageId?: string; signal?: AbortSignal }): Promise<Sent>;
   cancel(options?: { turnId?: string; requestId?: string; signal?: AbortSignal }): Promise<Cancelled>;
   resolve(
     call: Pick<Call, "tool_call_id" | "suspension_id">,

@@ -66,6 +66,7 @@ from holdfast.conversation.records.commands import ProposedCall
 from holdfast.conversation.records.event_base import FailureReason, StopReason
 from holdfast.conversation.terms.decisions import DecisionRecord
 from holdfast.conversation.terms.grants import CallTarget, Level, Scope
+from holdfast.conversation.terms.parts import FilePart, ImagePart, TextPart
 from holdfast.conversation.terms.rule_verdict import RuleEffect, RuleVerdict
 from holdfast.conversation.terms.spec import NoticeKind, NotifySpec, UnattendedApprovals, UnattendedQuestions, UnattendedSpec
 from holdfast.conversation.terms.stages import Default, OnTimeout, Stage
@@ -255,10 +256,10 @@ class Recorder:
         named = {"suspension_id": shown.suspension_id, "decision_id": f"d-{self.answers}"}
         await self.does(step, steps.resolve(decision, call_id, **named))
 
-    async def runs(self, call_id: str, tool: str, attempt: int = 1, *, ok: bool = True) -> None:
+    async def runs(self, call_id: str, tool: str, attempt: int = 1, *, ok: bool = True, **more: Any) -> None:
         """A worker claims a run, records its outcome, and the conversation hears of it."""
         content = '{"ok":true,"result":0.10}' if ok else '{"ok":false,"error":"no"}'
-        outcome = RunFinished(effect_id=f"{call_id}#{attempt}", ok=ok, content=content)
+        outcome = RunFinished(effect_id=f"{call_id}#{attempt}", ok=ok, content=content, **more)
         await self.claims(call_id, tool, attempt)
         await self.store.finish(CONVERSATION, outcome.effect_id, incarnation="i-1", outcome=codec.encode(outcome))
         await self.notes(f"the worker records the outcome of {tool}")
@@ -704,6 +705,21 @@ async def machines(tells: Recorder) -> None:
     tells.writer.spec = DESK
 
 
+PICTURE = b"\x89PNG\r\n\x1a\n"
+
+
+async def parts(tells: Recorder) -> None:
+    """A message of parts, and a result with an image and a file."""
+    paper = FilePart.of(b"%PDF-1.7", filename="a.pdf")
+    said = (TextPart.of("What is it? 🙂"), *(ImagePart.of(PICTURE, detail=one) for one in ("auto", "low", "high")), paper)  # type: ignore[arg-type]
+    await tells.does("a message of parts comes", steps.send(said, message_id="m-parts"))
+    await tells.does("its turn begins", steps.begin())
+    await tells.model("the model looks something up", ("look_parts", "lookup"))
+    elsewhere = ImagePart.of("https://shop.example/a.png"), FilePart.of("https://shop.example/a.pdf")
+    await tells.runs("look_parts", "lookup", attached=(ImagePart.of(PICTURE), paper, *elsewhere))
+    await tells.does("the model is done", steps.reply("a dot"))
+
+
 async def life(tells: Recorder) -> None:  # noqa: PLR0915 - a life is long
     """One conversation that says everything."""
     first = steps.start("Hello? 🙂", app="shop.app:app", context='{"order":12345678901234567890}', attended=False)
@@ -766,6 +782,7 @@ async def life(tells: Recorder) -> None:  # noqa: PLR0915 - a life is long
     await given(tells)
     await alone(tells)
     await machines(tells)
+    await parts(tells)
     await deadlines(tells)
 
     await tells.does("a fourth message comes", steps.send("ship it", message_id="m-4"))

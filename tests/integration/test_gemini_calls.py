@@ -1,16 +1,11 @@
 """Model calls to a server that speaks Gemini's stream: a route on which litellm parses the provider's own form."""
 
-import json
-from contextlib import asynccontextmanager
-
 import pytest
-from aiohttp import web
-from model_caller import LOOKUP, Caller
+from gemini_server import gemini, piece
 from writer import finish
 
 from holdfast.actors.worker import model
-from holdfast.conversation import AgentSpec, ModelReplied
-from holdfast.testing import ModelServer
+from holdfast.conversation import ModelReplied
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:Item '.*' on TypedDict class:UserWarning"),
@@ -23,38 +18,6 @@ CALL = {"functionCall": {"name": "lookup", "args": {"order": 7}}, "thoughtSignat
 @pytest.fixture(autouse=True)
 def no_delay(monkeypatch):
     monkeypatch.setattr(model, "FIRST_DELAY_S", 0.0)
-
-
-def piece(*parts, finish_reason=None):
-    candidate = {"index": 0, "content": {"role": "model", "parts": list(parts)}}
-    return {"candidates": [candidate | ({"finishReason": finish_reason} if finish_reason else {})]}
-
-
-@asynccontextmanager
-async def gemini(*answers):
-    """A caller whose model streams these answers, lists of pieces, and the bodies that reached it."""
-    bodies, left = [], list(answers)
-
-    async def answer(request):
-        bodies.append(await request.json())
-        text = "".join(f"data: {json.dumps(one)}\r\n\r\n" for one in left.pop(0))
-        return web.Response(text=text, content_type="text/event-stream")
-
-    app = web.Application()
-    app.router.add_post("/{path:.*}", answer)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    try:
-        caller = await Caller.of(ModelServer(script=[], port=1), tools=(LOOKUP,))
-        caller.own_options = {"api_base": f"http://127.0.0.1:{runner.addresses[0][1]}/gemini", "api_key": "k"}
-        changed = {"model": "gemini/gemini-3-pro-preview", "limits": caller.spec.limits}
-        caller.spec = AgentSpec(name="desk", tools=(LOOKUP,), **changed).stored_as(caller.spec.digest)
-        caller.writer.spec = caller.spec
-        yield caller, bodies
-    finally:
-        await runner.cleanup()
 
 
 async def test_a_stream_of_geminis_that_ends_early_is_called_again():

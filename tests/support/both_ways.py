@@ -34,6 +34,7 @@ from holdfast.conversation import (
 )
 from holdfast.conversation.log.owed import Envelope, notice_target
 from holdfast.conversation.records.commands import ProposedCall
+from holdfast.conversation.terms.parts import FilePart, ImagePart, TextPart
 from holdfast.conversation.terms.spec import UnattendedSpec
 from holdfast.errors import HoldfastError
 from holdfast.persistence import codec
@@ -442,6 +443,31 @@ async def steering(client, _):
     ]
 
 
+async def sending_parts(client, server):
+    conversation = client.conversation("c-1")
+    parts = [
+        TextPart.of("What is it?"),
+        ImagePart.of(b"\x89PNG\r\n\x1a\n", detail="low"),
+        FilePart.of("https://a.example/a.pdf"),
+    ]
+    said = [part.model_dump(exclude_none=True) for part in parts]
+    made = await client.start("desk", parts, message_id="m-parts", context=None)
+    await aside(server, server.stack.writers[made.id].do(begin()))
+    return [
+        await conversation.send(parts, message_id="m-2"),
+        await conversation.send(said, message_id="m-2"),
+        await raised(conversation.send(parts[:1], message_id="m-2")),
+        *[
+            await raised(conversation.send(wrong))
+            for wrong in (7, [], [7], [{**said[0], "more": 1}], [said[0], {"type": "no"}])
+        ],
+        await raised(conversation.send([{"type": "image_url", "image_url": {"url": "http://a.example"}}])),
+        await raised(client.start("desk", [parts[0]] * 65)),
+        await made.messages(),
+        [event.data async for event in _some(made.events(), 2)],
+    ]
+
+
 async def listing(client, server):
     for number in range(3):
         await client.start("desk", "Hello?", conversation_id=f"more-{number}")
@@ -634,6 +660,7 @@ CASES = (
         deciding_many,
         deciding_each,
         steering,
+        sending_parts,
         listing,
         operating,
         owing,

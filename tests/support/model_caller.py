@@ -16,6 +16,7 @@ from holdfast.actors.workers import ModelRequest
 from holdfast.agent import Rules, Tool, TurnContext, Unattended
 from holdfast.conversation import AgentSpec, Event, Limits, ModelFailed, ModelReplied, ToolSpec
 from holdfast.conversation.log.transcript import Transcript
+from holdfast.conversation.terms.parts import Content
 from holdfast.conversation.text import jsontext
 from holdfast.counting import Counts
 from holdfast.persistence import codec
@@ -141,7 +142,7 @@ class Caller:
         await self.writer.do(lambda _: outcome)
         return outcome
 
-    async def send(self, text: str = "and then?") -> None:
+    async def send(self, text: Content = "and then?") -> None:
         """Send a message, and begin its turn."""
         await self.writer.do(send(text), begin())
 

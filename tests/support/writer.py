@@ -57,6 +57,7 @@ from holdfast.conversation.records.commands import ProposedCall, RunLost, TurnPr
 from holdfast.conversation.records.event_base import FailureReason
 from holdfast.conversation.records.idempotency import IdempotencyRecord
 from holdfast.conversation.terms.decisions import DecisionRecord
+from holdfast.conversation.terms.parts import Content
 from holdfast.conversation.terms.principal import Principal, Proof
 from holdfast.conversation.terms.rule_verdict import RuleEffect, RuleVerdict
 from holdfast.errors import HoldfastError
@@ -265,7 +266,7 @@ class Writer:
 
 
 def start(
-    text: str = "hello",
+    text: Content = "hello",
     *,
     agent: str = "desk",
     app: str = "shop:app",
@@ -288,7 +289,7 @@ def start(
     )
 
 
-def send(text: str = "and then?", *, message_id: str | None = None) -> NextCommand:
+def send(text: Content = "and then?", *, message_id: str | None = None) -> NextCommand:
     """The step that sends a message."""
     return lambda _: Send(text=text, message_id=message_id or uuid.uuid4().hex)
 
@@ -353,9 +354,9 @@ def resolve(
     return step
 
 
-def finish(run: str | None = None, content: str = '{"ok":true,"result":1}', *, ok: bool = True) -> NextCommand:
+def finish(run: str | None = None, content: str = '{"ok":true,"result":1}', *, ok: bool = True, **more: Any) -> NextCommand:
     """The step in which a run ends: the run of that effect id or call id, else the first outstanding one."""
-    return lambda state: RunFinished(effect_id=_run(state, run), ok=ok, content=content)
+    return lambda state: RunFinished(effect_id=_run(state, run), ok=ok, content=content, **more)
 
 
 def suspend(run: str | None = None, title: str = "Look at this", **asked: Any) -> NextCommand:

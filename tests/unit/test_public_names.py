@@ -17,13 +17,13 @@ PUBLIC = {
         BatchRefused Cancel Cancelled CipherFailed CipherMissing Client ClusterError ClusterStopped ClusterUnavailable
         ConfigurationError Conversation ConversationEnded ConversationExists ConversationNotFound ConversationRow
         ConversationState CorruptStore Decision Deny DurabilityWarning Email Escalate Event Fail FailureReason Fenced
-        Given GivenVote Grant HoldfastError HomeUnusable InvalidConversationId InvalidDecision InvalidInput
+        FilePart Given GivenVote Grant HoldfastError HomeUnusable ImagePart InvalidConversationId InvalidDecision InvalidInput
         InvalidLink InvalidMessage InvalidRule LateResult LeaseHeld Level Limits Link LinkProblem ListEvent
         ListEventKind Message MessageNotFound MessagePage MessageStatus NewerRecord Node NotPermitted Notice NoticeKind
         Notify OlderRelease OtherBuild OutcomeUnknown Overloaded Page Pause PendingCall Principal Proof Quarantined
         Question QueueFull QuotaUsedUp Receipt Redispatch Report Review ReviewVerdict Rule RuleCheck Rules RunningCall
         Scope ServerRefused ServerUnavailable Slack StaleCall StaleReason Status StopReason StoreError
-        StoreUnavailable Suspend SuspensionKind Target Tool ToolContext ToolRow Turn TurnContext TurnNotFound
+        StoreUnavailable Suspend SuspensionKind Target TextPart Tool ToolContext ToolRow Turn TurnContext TurnNotFound
         TurnStatus Unattended UnattendedCall Undelivered UnsupportedServer Usage Wait Webhook WrongCluster WrongStore
         __version__ ask_user_questions delegate tool
     """,
@@ -65,13 +65,14 @@ PUBLIC = {
         AsyncConversation AsyncListEvent AsyncPendingCall AuditBreak AuditEntry AuditReport BatchRefused  Cancel
         Cancelled CipherFailed CipherMissing Client ClusterStopped ClusterUnavailable ConfigurationError Conversation
         ConversationEnded ConversationExists ConversationNotFound ConversationRow ConversationState Decision Deny
-        DurabilityWarning Event Fail FailureReason Given GivenVote Grant HoldfastError InvalidConversationId InvalidDecision
+        DurabilityWarning Event Fail FailureReason FilePart Given GivenVote Grant HoldfastError ImagePart InvalidConversationId
+        InvalidDecision
         InvalidInput InvalidLink InvalidMessage InvalidRule LateResult Level Link LinkProblem ListEvent ListEventKind
         Message MessageNotFound MessagePage
         MessageStatus Node NotPermitted OlderRelease OtherBuild OutcomeUnknown Overloaded Page Pause PendingCall Principal
         Proof Quarantined Question QueueFull QuotaUsedUp Receipt Redispatch Review ReviewVerdict RuleCheck RunningCall Scope
         ServerRefused ServerUnavailable StaleCall StaleReason Status StopReason StoreError StoreUnavailable
-        SuspensionKind Target ToolRow Turn TurnNotFound TurnStatus Undelivered Usage Wait WrongCluster WrongStore
+        SuspensionKind Target TextPart ToolRow Turn TurnNotFound TurnStatus Undelivered Usage Wait WrongCluster WrongStore
     """,
     "server": """
         Authentication Authenticator Bounds Caller Credential InvalidToken Issuer Presented Proxy create_app drain

@@ -153,7 +153,7 @@ def test_text_with_a_lone_surrogate_is_refused(conversation, text):
 
 
 def test_text_that_is_no_string_is_refused(begun):
-    with begun.unchanged(), pytest.raises(InvalidMessage, match="int is not a string") as refusal:
+    with begun.unchanged(), pytest.raises(InvalidMessage, match="int is neither a string nor a list of parts") as refusal:
         begun.do(_unvalidated(text=5))
     assert refusal.value.field == "text"
 

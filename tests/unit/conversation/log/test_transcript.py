@@ -2,6 +2,7 @@
 
 from holdfast.conversation import Answer, Deny
 from holdfast.conversation.log.transcript import Transcript
+from holdfast.conversation.terms.parts import ImagePart
 
 
 def test_a_whole_turn_reads_as_the_model_saw_it(begun):
@@ -71,3 +72,14 @@ def test_a_transcript_that_is_fed_on_equals_one_from_the_start(begun):
 def test_an_empty_answer_can_be_sent_back_to_the_model(begun):
     begun.reply(None)
     assert begun.messages()[-1] == {"role": "assistant", "content": ""}
+
+
+def test_a_result_with_an_image_is_its_envelope_and_the_image(begun):
+    picture = ImagePart.of(b"\x89PNG\r\n\x1a\n")
+    (run,) = begun.call("lookup")
+    envelope = '{"ok":true,"result":[{"type":"image_url","attached":1}]}'
+    begun.finish(run, envelope, attached=(picture,))
+    assert begun.messages()[-1]["content"] == [
+        {"type": "text", "text": envelope},
+        {"type": "image_url", "image_url": {"url": picture.image_url.url}},
+    ]

@@ -1,0 +1,71 @@
+"""Messages of parts: judged, recorded, recognised again, and read by the model; a text stays what it was."""
+
+import re
+
+import pytest
+
+from holdfast.conversation import Send
+from holdfast.conversation.ids import payload_digest
+from holdfast.conversation.log.auditing import entry_of, text_digest
+from holdfast.conversation.records.commands import Start
+from holdfast.conversation.records.events import MessageAccepted
+from holdfast.conversation.terms.parts import ImagePart, TextPart, parts_text
+from holdfast.errors import InvalidMessage
+from holdfast.persistence import codec
+
+PICTURE = ImagePart.of(b"\x89PNG\r\n\x1a\n" + b"x" * 300)
+PARTS = (TextPart.of("What is it?"), PICTURE)
+
+
+def test_a_message_of_parts_is_kept_and_read_back_by_the_model(begun):
+    begun.reply("hi")
+    begun.send(PARTS)
+    begun.begin()
+    assert begun.log[-2].text == PARTS
+    assert begun.messages()[-1] == {"role": "user", "content": [part.model_dump(exclude_none=True) for part in PARTS]}
+
+
+def test_parts_are_bounded_by_the_size_of_them_all(begun):
+    # given a limit of 2000 bytes
+    with begun.unchanged(), pytest.raises(InvalidMessage) as refusal:
+        begun.send(PARTS * 4)
+    assert refusal.value.field == "text"
+    assert re.fullmatch(r"it has \d{4} bytes, 2000 are allowed", refusal.value.problem)
+    begun.send(PARTS * 3)
+
+
+def test_parts_are_judged_again_where_they_are_recorded(begun):
+    forged = ImagePart(type="image_url", image_url={"url": "http://a.example/x.png"})
+    with begun.unchanged(), pytest.raises(InvalidMessage) as refusal:
+        begun.send((TextPart.of("x"), forged))
+    assert refusal.value.field == "text[1].image_url.url"
+
+
+def test_the_same_parts_with_the_same_id_are_one_message(begun):
+    first = begun.send(PARTS, message_id="m-2")
+    assert begun.send(PARTS, message_id="m-2").reply.duplicate
+    assert first.events
+    for other in (PARTS[:1], "What is it?", parts_text(PARTS)):
+        with begun.unchanged(), pytest.raises(InvalidMessage, match="message_id"):
+            begun.send(other, message_id="m-2")
+
+
+def test_a_text_keeps_the_digest_that_it_had_before_there_were_parts():
+    assert Send(text="hello", message_id="m").digest == payload_digest("send", "hello")
+    said = Start(text="hello", message_id="m", agent="desk", app="shop:app")
+    assert said.digest == payload_digest("start", "desk", "hello", "null")
+
+
+def test_a_text_keeps_its_bytes_before_there_were_parts():
+    event = MessageAccepted(at=1, message_id="m", digest="d", text="hello")
+    fields = {"at": 1, "message_id": "m", "digest": "d", "text": "hello"}
+    assert codec.encode(event) == codec.pack([codec.VERSION, "message_accepted", fields])
+
+
+def test_the_audit_chain_has_a_digest_of_the_parts_that_no_text_has(begun):
+    begun.send(PARTS)
+    accepted = begun.log[-1]
+    same = MessageAccepted(**{**dict(accepted), "text": parts_text(PARTS)})
+    digests = {entry_of("c-1", 7, one).body_digest for one in (accepted, same)}
+    assert len(digests) == 2
+    assert entry_of("c-1", 7, same).body_digest == text_digest(parts_text(PARTS), accepted.salt)
