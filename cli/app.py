@@ -19,7 +19,7 @@ from .options import everywhere
 GROUPS = {
     "Begin": ("demo",),
     "Decide": (
-        *("pending", "approve", "deny", "answer", "review", "resolve"),
+        *("inbox", "pending", "approve", "deny", "answer", "review", "resolve"),
         *("assign", "comment", "snooze", "escalate", "link", "grants", "audit", "rules"),
     ),
     "Converse": ("send", "message", "cancel", "end", "list", "show", "tree", "submit"),
@@ -29,7 +29,8 @@ GROUPS = {
 """The commands in the order of the help, by group."""
 _VERBS = ("assign", "comment", "snooze", "escalate", "link", "send", "message", "cancel", "end", "retry", "pause", "unpause")
 _SHORT = ("approve", "deny", "answer", "review")
-_MODULES = {"demo": "demo_command", "list": "conversations"} | dict.fromkeys(_VERBS, "verbs") | dict.fromkeys(_SHORT, "short")
+_MODULES = {"demo": "demo_command", "inbox": "inbox.command", "list": "conversations"}
+_MODULES |= dict.fromkeys(_VERBS, "verbs") | dict.fromkeys(_SHORT, "short")
 COMMANDS = {name: _MODULES.get(name, name) for group in GROUPS.values() for name in group}
 """Each command with its module, which has `run`, `VERBS`, or the `COMMANDS` below it."""
 TARGETLESS = frozenset({"demo"})

@@ -47,6 +47,7 @@ OUTSIDE = {
     "uvicorn": ("server/listening.py", "server/connections.py"),
     "typer": ("cli/",),
     "rich": ("cli/",),
+    "textual": ("cli/inbox/",),
     "msgpack": ("persistence/codec.py",),
     "yaml": ("agent/rules_file.py",),
     "tree_sitter": ("agent/grammar.py",),

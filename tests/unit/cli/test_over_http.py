@@ -7,6 +7,7 @@ from holdfast.cli.errors import ExitCode
 from holdfast.cli.options import Where
 
 OVER_HTTP = {
+    "inbox": (),
     "pending": (),
     "list": (),
     "show": ("c-1",),

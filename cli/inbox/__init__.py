@@ -1,0 +1,1 @@
+"""`holdfast inbox`: what waits, on one live screen, and decided there."""
