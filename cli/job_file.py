@@ -9,6 +9,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from holdfast.agent import App
 from holdfast.conversation.ids import check_conversation_id
+from holdfast.conversation.terms.parts import check_size, content_of
 from holdfast.conversation.text import jsontext
 from holdfast.errors import InvalidInput
 
@@ -25,7 +26,7 @@ class Line(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
     agent: str
-    messages: Annotated[Sequence[str], Field(min_length=1)]
+    messages: Annotated[Sequence[Any], Field(min_length=1)]
     conversation_id: Annotated[str, BeforeValidator(check_conversation_id)] = ""
     context: Any = None
     attended: bool = True
@@ -83,7 +84,6 @@ def _line(text: bytes, app: App) -> Line:
         )
     most = app.agent(line.agent).spec.limits.message_bytes
     for index, message in enumerate(line.messages):
-        if jsontext.size_bytes(message) > most:
-            fix = "shorten it, or raise Limits.message_bytes"
-            raise InvalidInput(f"messages.{index}", f"it has more than {most} bytes", fix)
+        field = f"messages.{index}"
+        check_size(content_of(message, field), most, field, "shorten it, or raise Limits.message_bytes")
     return line

@@ -226,12 +226,12 @@ def run(
     timeout: Annotated[float | None, typer.Option(metavar="SECONDS", help="End after this time, even if work is left.")] = None,
     as_json: AsJson = False,
 ) -> int:
-    """Run the conversations of a file: one JSON object a line, with `agent` and `messages` (the user's texts, in order).
+    """Run the conversations of a file: one JSON object a line, with `agent` and `messages` (the user's, in order).
 
-    Optional keys are `conversation_id`, `context` and `attended` (false: nobody is there to ask). Without an id, one is
-    derived from the file's content and the line, so that a second run of the same file continues where the first stopped. A
-    conversation that awaits somebody is reported as awaiting_input; once it is answered, a second run of the file sends its
-    remaining messages.
+    A message is a text or a list of parts. Optional keys are `conversation_id`, `context` and `attended` (false: nobody is
+    there to ask). Without an id, one is derived from the file's content and the line, so that a second run of the same file
+    continues where the first stopped. A conversation that awaits somebody is reported as awaiting_input; once it is answered,
+    a second run of the file sends its remaining messages.
 
     A line without an acknowledgement is sent again with the same ids, and then reported as unknown; the others continue.
 

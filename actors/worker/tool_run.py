@@ -16,7 +16,7 @@ from holdfast.agent.suspend import Terms, noticed, suspend_in
 from holdfast.conversation import Decision, Event, Limits, Resume, RunFinished, RunRuled, RunSuspended
 from holdfast.conversation.records.events import ConversationStarted, MessageAccepted, SuspensionSettled
 from holdfast.conversation.terms.decisions import DecisionRecord
-from holdfast.conversation.terms.parts import Attachment, parts_text, result_of
+from holdfast.conversation.terms.parts import Attachment, result_of, size_of
 from holdfast.conversation.terms.rule_verdict import RuleEffect, RuleVerdict
 from holdfast.conversation.terms.stages import NOTHING
 from holdfast.conversation.text import jsontext
@@ -284,7 +284,7 @@ async def _resulting(
         text = jsontext.dumps(plain)
     except jsontext.NotJson as error:
         raise _NoResult(str(error)) from None
-    size = jsontext.size_bytes(text) + (jsontext.size_bytes(parts_text(attached)) if attached else 0)
+    size = jsontext.size_bytes(text) + size_of(attached)
     if size > limits.result_bytes:
         raise _NoResult(f"{size} bytes from {tool.name}, {limits.result_bytes} are allowed (Limits.result_bytes)")
     return Result(success(text), ok=True, attached=attached)

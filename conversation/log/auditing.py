@@ -21,7 +21,7 @@ from holdfast.conversation.records.events import Event, SettledBy
 from holdfast.conversation.records.state import State
 from holdfast.conversation.terms.decisions import IN_WORDS
 from holdfast.conversation.terms.grants import Grant
-from holdfast.conversation.terms.parts import Content, parts_text
+from holdfast.conversation.terms.parts import Content, said_by
 from holdfast.conversation.terms.principal import Principal
 from holdfast.conversation.text.jsontext import NotJson, loads
 
@@ -225,7 +225,7 @@ def entry_of(conversation_id: str, seq: int, event: ChainLink) -> AuditEntry:
 
 
 def _content_digest(content: Content, salt: str) -> str:
-    return text_digest(content, salt) if isinstance(content, str) else _salted(salt, "parts", parts_text(content))
+    return text_digest(content, salt) if isinstance(content, str) else _salted(salt, "parts", *said_by(content))
 
 
 def _salted(salt: str, *parts: str) -> str:

@@ -12,12 +12,12 @@ from pydantic import Field, GetCoreSchemaHandler
 from pydantic_core import CoreSchema
 from pydantic_core.core_schema import any_schema
 
-from holdfast.conversation.ids import payload_digest
+from holdfast.conversation.ids import digest, payload_digest
 from holdfast.conversation.record import Record
 from holdfast.conversation.terms.approvers import ApproverTerms
 from holdfast.conversation.terms.decisions import DecisionRecord, SuspensionKind
 from holdfast.conversation.terms.delegation import Parent
-from holdfast.conversation.terms.parts import Attachment, Content, parts_text
+from holdfast.conversation.terms.parts import Attachment, Content, said_by
 from holdfast.conversation.terms.principal import Principal, Proof
 from holdfast.conversation.terms.rule_verdict import RuleVerdict
 from holdfast.conversation.terms.spec import AgentSpec, Limits, Resume
@@ -157,9 +157,9 @@ class _Message(Request):
     message_id: str
 
     @property
-    def _said(self) -> tuple[str, JsonText | None]:
-        """The text, and the JSON text of the parts, if any: a text has the digest that it had before there were parts."""
-        return (self.text, None) if isinstance(self.text, str) else ("", parts_text(self.text))
+    def _said(self) -> tuple[str, str | None]:
+        """The text, and a digest of the parts, if any: a text has the digest that it had before there were parts."""
+        return (self.text, None) if isinstance(self.text, str) else ("", digest(*said_by(self.text)))
 
 
 class Start(_Message):

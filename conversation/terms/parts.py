@@ -28,7 +28,7 @@ _BEGINNINGS: Mapping[str, Callable[[bytes], bool]] = {
 }
 """By media type: whether data begin as that type's do. Its images are those that a part may be."""
 _IMAGES = tuple(kind for kind in _BEGINNINGS if kind.startswith("image/"))
-_DATA = re.compile(r"data:([a-z]+/[a-z0-9][a-z0-9.+-]{0,100});base64,([A-Za-z0-9+/]+={0,2})")
+_DATA = re.compile(r"data:([a-z]+/[a-z0-9][a-z0-9.+-]{0,100});base64,")
 _URL = re.compile(r"https://([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?([/?#][\x21-\x5b\x5d-\x7e]*)?")
 _NAME = re.compile(r"[^\x00-\x1f\x7f/\\\ud800-\udfff]{1,255}")
 
@@ -126,8 +126,8 @@ def content_of(value: object, field: str = "text", *, refusal: type[InvalidInput
 
 
 def check_size(content: Content, most_bytes: int, field: str, fix: str) -> None:
-    """Refuse (`InvalidMessage`) a content that is longer than `most_bytes`, as UTF-8 or as the JSON text of its parts."""
-    size = jsontext.size_bytes(content if isinstance(content, str) else parts_text(content))
+    """Refuse (`InvalidMessage`) a content that is longer than `most_bytes`."""
+    size = jsontext.size_bytes(content) if isinstance(content, str) else size_of(content)
     if size > most_bytes:
         raise InvalidMessage(field, f"it has {size} bytes, {most_bytes} are allowed", fix)
 
@@ -137,9 +137,24 @@ def in_chat_format(content: Content) -> str | list[dict[str, Any]]:
     return content if isinstance(content, str) else [part.model_dump(exclude_none=True) for part in content]
 
 
-def parts_text(parts: Sequence[TextPart | ImagePart | FilePart]) -> jsontext.JsonText:
-    """The JSON text of parts, which their digests are made of."""
-    return jsontext.dumps([part.model_dump(exclude_none=True) for part in parts])
+def size_of(parts: Sequence[TextPart | ImagePart | FilePart]) -> int:
+    """The size of parts in bytes: of their texts, URLs and data in UTF-8."""
+    return sum(map(jsontext.size_bytes, said_by(parts)))
+
+
+def said_by(parts: Sequence[TextPart | ImagePart | FilePart]) -> tuple[str, ...]:
+    """Everything that parts say, in an order that their types fix: what their digests are made of."""
+    return tuple(said for part in parts for said in (part.type, *_said(part)))
+
+
+def _said(part: TextPart | ImagePart | FilePart) -> tuple[str, ...]:
+    match part:
+        case TextPart():
+            return (part.text,)
+        case ImagePart():
+            return (part.image_url.url, part.image_url.detail or "")
+        case FilePart():
+            return (part.file.file_data or "", part.file.file_url or "", part.file.filename or "")
 
 
 def result_of(value: object) -> tuple[Any, tuple[ImagePart | FilePart, ...]]:
@@ -249,7 +264,7 @@ def _check_url(url: str, field: str, refusal: type[InvalidInput]) -> None:
 
 def _check_data(url: str, field: str, refusal: type[InvalidInput], kinds: Sequence[str] | None = None) -> None:
     """Refuse what is not data of its media type, which is one of `kinds` (None: any)."""
-    found = _DATA.fullmatch(url)
+    found = _DATA.match(url)
     if found is None:
         raise refusal(
             field, "it is no data URL in base64", "write data:<media type>;base64,<data>, without parameters or breaks"
@@ -258,8 +273,8 @@ def _check_data(url: str, field: str, refusal: type[InvalidInput], kinds: Sequen
     if kinds is not None and kind not in kinds:
         raise refusal(field, f"{kind} is no type of image that models take", f"use {', '.join(kinds)}")
     try:
-        data = base64.b64decode(found[2], validate=True)
-    except binascii.Error as error:
+        data = binascii.a2b_base64(url[found.end() :], strict_mode=True)
+    except ValueError as error:
         raise refusal(field, f"its base64 cannot be decoded ({error})", "encode the data again") from error
     if not (_is_text(data) if kind.startswith("text/") else _BEGINNINGS.get(kind, bool)(data)):
         raise refusal(field, f"the data are not {kind}", "name the type that the data have")

@@ -154,3 +154,24 @@ def test_a_line_that_says_it_otherwise_starts_nothing(tmp_path):
     with pytest.raises(InvalidLines) as refused:
         job_file.read(path, SHOP)
     assert refused.value.lines == ("line 1: attended: Input should be a valid boolean",)
+
+
+def test_a_message_of_a_line_is_a_text_or_parts(tmp_path):
+    path = tmp_path / "jobs.jsonl"
+    said = [{"type": "text", "text": "What is it?"}, {"type": "image_url", "image_url": {"url": "https://a.example/x.png"}}]
+    lines = [
+        {"agent": "desk", "messages": ["hi", said]},
+        {"agent": "desk", "messages": ["hi", [*said, {"type": "no"}]]},
+        {"agent": "desk", "messages": [7]},
+        {"agent": "desk", "messages": ["x" * 1_100_000]},
+    ]
+    path.write_text(json.dumps(lines[0]))
+    assert job_file.read(path, SHOP)[0].messages[1] == said
+    path.write_text("\n".join(map(json.dumps, lines)))
+    with pytest.raises(InvalidLines) as refused:
+        job_file.read(path, SHOP)
+    assert [line.partition(";")[0] for line in refused.value.lines] == [
+        "line 2: messages.1[2].type: 'no' is no type of part",
+        "line 3: messages.0: int is neither a string nor a list of parts",
+        "line 4: messages.0: it has 1100000 bytes, 1048576 are allowed",
+    ]
