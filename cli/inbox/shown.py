@@ -17,6 +17,7 @@ from holdfast.client.inbox.kinds import asked_in, effect_of, kind_of
 from holdfast.client.inbox.text import as_json
 from holdfast.client.results import AsyncPendingCall
 from holdfast.conversation import SuspensionKind
+from holdfast.conversation.terms.parts import in_words
 
 MESSAGE_LENGTH = 4_000
 TASK_LENGTH, SAID_LENGTH = 1_000, 300
@@ -108,7 +109,7 @@ def _message(said: Text, message: Mapping[str, Any]) -> None:
     said.append(f"{role}\n", style)
     content = message.get("content")
     if content:
-        said.append(f"{_quoted(content if isinstance(content, str) else as_json(content), MESSAGE_LENGTH)}\n")
+        said.append(f"{_quoted(in_words(content), MESSAGE_LENGTH)}\n")
     for one in message.get("tool_calls") or ():
         asked = one["function"]
         said.append(f"calls {clean(asked['name'])} {shorten(clean(asked['arguments']), MESSAGE_LENGTH)}\n", "yellow")

@@ -48,7 +48,7 @@ RENDERED = 65_536
 """The most characters of messages that a page renders as markdown; older messages are shown as plain text."""
 
 
-PICTURED = 4 * 1024 * 1024
+PICTURED = 1024 * 1024
 """The most characters of images' data that a page shows; older images are named in words."""
 
 

@@ -21,6 +21,7 @@ from holdfast.cli.watching import Wanted
 from holdfast.client import AsyncClient
 from holdfast.client.stack_gateway import StackGateway
 from holdfast.conversation import Deny, Executor, Principal, ToolSpec
+from holdfast.conversation.terms.parts import FilePart, ImagePart, TextPart
 from holdfast.errors import StoreUnavailable
 from holdfast.persistence import MemoryStore
 
@@ -128,6 +129,16 @@ async def test_what_expires_first_comes_first_and_is_shown_whole_with_its_conver
         assert "[bold]x[/bold]" in seen
         assert "\\u202e" in seen
         assert not any(char < " " or "\x7f" <= char < "\xa0" or char == "\u202e" for char in seen.replace("\n", ""))
+
+
+async def test_images_and_files_of_a_message_are_words(desk, screen):
+    said = (TextPart.of("Broken:"), ImagePart.of(b"\x89PNG\r\n\x1a\n"), FilePart.of(b"%PDF-1", filename="bill\u202e.pdf"))
+    await suspended(desk, "c-1", text=said)
+
+    async with screen() as (app, pilot):
+        await opened(app, pilot, "c-1")
+
+        assert "│ Broken:\n│ [image]\n│ [file bill\\u202e.pdf]" in shown(app)
 
 
 async def test_a_call_is_approved_once_and_what_became_of_it_stands_in_its_place(desk, screen):
