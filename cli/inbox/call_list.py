@@ -120,7 +120,7 @@ class CallList(ScrollView, can_focus=True):
 
     def _second(self, entry: Entry) -> list[tuple[str, Style]]:
         call, row = entry.call, Row(entry.call)
-        noted = f"{clean(row.noted)} · " if row.noted and not entry.ended else ""
         above = "".join(f"{clean(one.agent)} → " for one in call.path)
-        said = shorten(clean(row.said), LONGEST)
-        return [(f"          {noted}", Style()), (f"{said} · " if said else "", _DIM), (f"{above}{clean(call.agent)}", _DIM)]
+        noted = f"{clean(row.noted)} · " if row.noted and not entry.ended else ""
+        said = f" · {shorten(clean(row.said), LONGEST)}" if row.said else ""
+        return [(f"          {noted}", Style()), (f"{above}{clean(call.agent)} · {clean(call.conversation_id)}{said}", _DIM)]

@@ -23,7 +23,7 @@ def run(where: Where, **filters: Annotated[Any, options_of(FILTERS), ROLE]) -> N
     wanted = asked(chosen(filters))
 
     async def shown(on: Reached) -> None:
-        if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        if not all(one.isatty() for one in (sys.stdin, sys.stdout, sys.stderr)):  # textual draws on the last one
             raise InvalidInput("inbox", "it needs a terminal", "use `holdfast pending`, and `holdfast approve` and the like")
         app = import_module(".app", __package__)  # textual takes a third of a second to import, also for `--help`
         await app.run(on, wanted)

@@ -96,6 +96,14 @@ class Sheet(ModalScreen[None]):
         """Show a problem, or none."""
         self.query_one("#problem", Static).update(Content(problem))
 
+    def on_mount(self) -> None:
+        """The keys follow from the fields."""
+        self.refresh_bindings()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002 - the base class's
+        """The editor is for texts of several lines."""
+        return action != "editor" or bool(self.query(TextArea))
+
     def action_back(self) -> None:
         """Decide nothing."""
         self.dismiss(None)
