@@ -3,8 +3,11 @@
 A worker fetches no URL of a sender's: where litellm would fetch it to send its data, the route takes no URLs.
 """
 
+import base64
 from collections.abc import Callable, Mapping
 from typing import Any
+
+from holdfast.conversation.terms.parts import in_words
 
 FETCHED = frozenset(
     {
@@ -13,7 +16,9 @@ FETCHED = frozenset(
     }
 )
 """The routes for which litellm fetches the URL of an image. That of a file it fetches for all but Anthropic's interface."""
-PDF = "data:application/pdf;"
+ORDERED = frozenset({"mistral", "codestral"})
+"""The routes whose provider refuses a user's message behind results: they take none of their images and files."""
+PDF, TEXT = "data:application/pdf;", "data:text/"
 
 
 class Unsendable(Exception):
@@ -38,6 +43,8 @@ def sendable(
 
     def sent(part: Mapping[str, Any], place: int) -> dict[str, Any]:
         problem = _problem(part, route, anthropic=anthropic, blind=blind)
+        if route in ORDERED and part["type"] != "text" and transcript[place]["role"] == "tool":
+            problem = f"{route} takes no images and files of results"
         if problem is None:
             return _for_litellm(part)
         if place >= present:
@@ -53,7 +60,8 @@ def sendable(
         if isinstance(message.get("content"), list):
             parts = [sent(part, place) for part in message["content"]]
             if message["role"] == "tool" and not anthropic:
-                apart += [{"type": "text", "text": f"Attached to the result of call {message['tool_call_id']}:"}, *parts[1:]]
+                named = {"type": "text", "text": f"Attached to the result of call {message['tool_call_id']}:"}
+                apart += [] if route in ORDERED else [named, *parts[1:]]
                 message = {**message, "content": parts[0]["text"]}  # noqa: PLW2901 - the envelope
             else:
                 message = {**message, "content": parts}  # noqa: PLW2901 - the transcript's stays as it is
@@ -71,7 +79,7 @@ def _problem(part: Mapping[str, Any], route: str, *, anthropic: bool, blind: Cal
         case {"type": "file", "file": {"file_url": _}}:
             return None if anthropic and route not in FETCHED else f"{route or 'it'} takes no file by its URL; send its data"
         case {"type": "file", "file": {"file_data": str(data)}}:
-            return "Anthropic takes PDF files only" if anthropic and not data.startswith(PDF) else None
+            return "Anthropic takes files of PDF and text only" if anthropic and not data.startswith((PDF, TEXT)) else None
     return None
 
 
@@ -80,8 +88,10 @@ def _is_url(url: str) -> bool:
 
 
 def _for_litellm(part: Mapping[str, Any]) -> dict[str, Any]:
-    """A copy, which litellm may change; it reads the URL of a file from the place of an id."""
+    """A copy, which litellm may change; it reads the URL of a file from the place of an id. A file of text becomes its text."""
     match part:
+        case {"type": "file", "file": {"file_data": str(data)}} if data.startswith(TEXT):
+            return {"type": "text", "text": f"{in_words([part])}\n{base64.b64decode(data.partition(',')[2]).decode()}"}
         case {"type": "file", "file": {"file_url": url}}:
             return {"type": "file", "file": {"file_id": url}}
     return {name: dict(said) if isinstance(said, dict) else said for name, said in part.items()}

@@ -25,6 +25,7 @@ WHAT = TextPart.of("What is it?")
 PICTURE, ELSEWHERE = ImagePart.of(PNG, detail="low"), ImagePart.of(URL)
 PAPER, FAR = FilePart.of(b"%PDF-1.7 ...", filename="a.pdf"), FilePart.of("https://files.example/a.pdf")
 NOTE = FilePart.of(b"a note", filename="a.txt")
+ZIP = FilePart.of("data:application/zip;base64,UEs=")
 RESULT = '{"ok":true,"result":[{"type":"image_url","attached":1}]}'
 B64, PDF64 = base64.b64encode(PNG).decode(), base64.b64encode(b"%PDF-1.7 ...").decode()
 
@@ -96,7 +97,7 @@ async def test_gemini_gets_data_inline():
     [
         ("openai/o3-mini", PICTURE, "openai/o3-mini cannot be sent a part of this turn: the model takes no images"),
         ("openai/gpt-4o-mini", FAR, "openai takes no file by its URL; send its data"),
-        ("anthropic/claude-sonnet-4-5", NOTE, "Anthropic takes PDF files only"),
+        ("anthropic/claude-sonnet-4-5", ZIP, "Anthropic takes files of PDF and text only"),
     ],
 )
 async def test_what_the_route_cannot_take_fails_the_turn_before_a_request(name, part, problem):
@@ -125,6 +126,14 @@ async def test_gemini_takes_no_urls_since_a_worker_would_fetch_them(part):
 async def test_an_unknown_model_is_sent_everything():
     with ModelServer(script=["hello", "a dot"]) as server:
         assert isinstance(await said(await Caller.of(server, model="openai/nobody-knows"), PICTURE), ModelReplied)
+
+
+@pytest.mark.parametrize("anthropic", [False, True])
+async def test_a_file_of_text_is_sent_as_its_text(anthropic):
+    with ModelServer(script=["hello", "a note"]) as server:
+        assert isinstance(await said(await Caller.of(server, anthropic=anthropic), NOTE), ModelReplied)
+        (sent,) = server.requests[-1].body["messages"][-1]["content"]
+    assert sent == {"type": "text", "text": "[file a.txt]\na note"}
 
 
 async def looked_up(caller):
@@ -163,6 +172,19 @@ async def test_gemini_reads_the_image_of_a_result_behind_the_results():
         parts = [part for content in bodies[-1]["contents"] for part in content["parts"]]
     assert any("function_response" in part or "functionResponse" in part for part in parts)
     assert B64 in str(parts[-1])
+
+
+async def test_mistral_takes_no_image_of_a_result_since_nothing_may_follow_it():
+    with ModelServer(script=[call("lookup", {"order": 7}, id="callaaaaa"), "a dot"]) as server:
+        caller = await Caller.of(server, tools=(LOOKUP,), model="mistral/mistral-medium-latest")
+        outcome = await looked_up(caller)
+        assert isinstance(outcome, ModelFailed)
+        assert outcome.reason is FailureReason.UNSUPPORTED_PART
+        assert "mistral takes no images and files of results" in outcome.error
+        await caller.send("Never mind.")
+        assert isinstance(await caller.turn(), ModelReplied)
+        roles = [message["role"] for message in server.requests[-1].body["messages"]]
+    assert roles == ["user", "assistant", "tool", "user"]
 
 
 def test_the_routes_for_which_litellm_fetches_urls_are_known():
