@@ -2,7 +2,7 @@
 
 import asyncio
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import aclosing
 from typing import Any
 
@@ -48,25 +48,38 @@ class Wanted:
         return all(one.wants(call, value, now) for one, value in self._filters if one.at is not None)
 
 
-async def run(on: Reached, *, wanted: Mapping[str, Any], as_json: bool) -> None:
-    """Print the wanted calls and their changes, until the command is interrupted."""
-    watch = _Watch(on, Wanted(wanted), as_json=as_json)
-    async with aclosing(on.client.events(**watch.wanted.told)) as events:
+async def paced(
+    events: AsyncGenerator[AsyncListEvent, None], every_s: Callable[[], float | None]
+) -> AsyncGenerator[AsyncListEvent | None, None]:
+    """The events, and None whenever so many seconds (None: any number) have passed without one. It closes `events`."""
+    async with aclosing(events):
         coming = asyncio.ensure_future(anext(events, None))
         try:
             while True:
-                await asyncio.wait([coming], timeout=RECHECK_S if watch.later else None)
-                if coming.done():
-                    event = coming.result()
-                    if event is None:
-                        return
-                    coming = asyncio.ensure_future(anext(events, None))
-                    await watch.tell(event)
-                await watch.show(watch.later.values())
-                sys.stdout.flush()
+                await asyncio.wait([coming], timeout=every_s())
+                if not coming.done():
+                    yield None
+                    continue
+                event = coming.result()
+                if event is None:
+                    return
+                coming = asyncio.ensure_future(anext(events, None))
+                yield event
         finally:
             coming.cancel()
             await asyncio.gather(coming, return_exceptions=True)
+
+
+async def run(on: Reached, *, wanted: Mapping[str, Any], as_json: bool) -> None:
+    """Print the wanted calls and their changes, until the command is interrupted."""
+    watch = _Watch(on, Wanted(wanted), as_json=as_json)
+    events = paced(on.client.events(**watch.wanted.told), lambda: RECHECK_S if watch.later else None)
+    async with aclosing(events):
+        async for event in events:
+            if event is not None:
+                await watch.tell(event)
+            await watch.show(watch.later.values())
+            sys.stdout.flush()
 
 
 class _Watch:

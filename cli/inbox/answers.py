@@ -8,6 +8,7 @@ from textual.widget import Widget
 from textual.widgets import Checkbox, Input, RadioButton, RadioSet, Select, SelectionList, Static, TextArea
 from textual.widgets.selection_list import Selection
 
+from holdfast.cli.display import clean_block
 from holdfast.client.inbox.choices import ANSWER
 from holdfast.client.inbox.fields import ABSENT, FEW, Field, FieldKind, Fields
 from holdfast.client.inbox.filled import Filled, blank
@@ -95,7 +96,7 @@ class AnswerSheet(Sheet):
         """Show each problem beside its field."""
         fields = filled.answer if isinstance(filled, Filled) and filled.answer is not None else ()
         for one in fields:
-            self.query_one(f"#{_id(one)}-problem", Static).update(Content(one.problem))
+            self.query_one(f"#{_id(one)}-problem", Static).update(Content(clean_block(one.problem)))
 
     def _values(self, one: Field) -> list[str]:
         widget = self.query_one(f"#{_id(one)}")

@@ -94,8 +94,10 @@ class Inbox(App[None]):
     ModalScreen { align: center middle; }
     .dialog { width: 90%; max-width: 110; height: auto; max-height: 90%; padding: 0 1; }
     .dialog { border: round $accent; background: $surface; }
-    .dialog .body, .dialog .fields { height: auto; max-height: 20; margin: 1 0; }
-    .dialog .fields { max-height: 26; }
+    .dialog .body, .dialog .fields { height: auto; margin: 1 0; }
+    .dialog .body { max-height: 45vh; }
+    .dialog .fields { max-height: 60vh; }
+    Several .body { max-height: 30vh; }
     .field { height: auto; margin-bottom: 1; }
     .title { text-style: bold; }
     .label { margin-top: 1; }
@@ -103,6 +105,7 @@ class Inbox(App[None]):
     .problem { color: $text-error; height: auto; }
     .dialog TextArea { height: 6; }
     .dialog RadioSet, .dialog SelectionList { height: auto; max-height: 10; width: 1fr; }
+    Several RadioSet { max-height: 4; }
     .dialog .fields Input, .dialog TextArea, #reason { background: $boost; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -180,11 +183,11 @@ class Inbox(App[None]):
             return
         self.call_list.show(list(self.waiting.entries.values()))
         self._say()
-        entry = self.call_list.entry
-        if self.shown is not None and entry is not None and entry.call.suspension_id == self.shown.call.suspension_id:
+        entry, shown = self.call_list.entry, self._chosen
+        if entry is not None and shown is not None:
             if entry.ended:
                 self._write()
-            elif dict(entry.call) != dict(self.shown.call) and not entry.call.cut:
+            elif dict(entry.call) != dict(shown.call) and not entry.call.cut:
                 self._look()  # somebody noted something
         self.refresh_bindings()
 
@@ -255,11 +258,18 @@ class Inbox(App[None]):
             away = self.screen.has_class("opened") if self._narrow else not self.call_list.has_focus
             return away == (action == "close")
         if action in OFFERED_BY or action in OF_CALL:
-            shown = self.shown
+            shown = self._chosen
             if shown is None or marked or self._ended(shown) or (self._narrow and not self.screen.has_class("opened")):
                 return False
             return action in OF_CALL or OFFERED_BY[action] in offered(shown.call)
         return True
+
+    @property
+    def _chosen(self) -> Shown | None:
+        """The call under the cursor, if it is the one that is shown."""
+        entry, shown = self.call_list.entry, self.shown
+        same = entry is not None and shown is not None and entry.call.suspension_id == shown.call.suspension_id
+        return shown if same else None
 
     @property
     def _narrow(self) -> bool:
@@ -290,8 +300,9 @@ class Inbox(App[None]):
             self._tell(f"{len(calls)} are marked; mark at most {MOST_AT_ONCE}", bad=True)
             return
 
-        def done(_: None) -> None:
-            self.call_list.marked.clear()
+        def done(decided: bool | None) -> None:  # noqa: FBT001 - the signature of a screen's callback
+            if decided:
+                self.call_list.marked.clear()
             self._draw()
 
         self.push_screen(Several(self._on.client, calls, self.waiting.settle), done)
@@ -319,9 +330,9 @@ class Inbox(App[None]):
     def _ask(self, name: str) -> None:
         choice, hint = ASKED[name]
         made = choice.made
-        if self.shown is None or made is None:
+        if self._chosen is None or made is None:
             return
-        call, key = self.shown.call, uuid.uuid4().hex
+        call, key = self._chosen.call, uuid.uuid4().hex
 
         async def decided(reason: str) -> str:
             if choice is FAIL and not reason.strip():
@@ -343,8 +354,8 @@ class Inbox(App[None]):
         self._note("Comment", "For the others who may decide it; the agent does not read it.", self._commented)
 
     def _note(self, title: str, hint: str, done: Callable[[AsyncPendingCall, str], Awaitable[str]], value: str = "") -> None:
-        if self.shown is not None:
-            call = self.shown.call
+        if self._chosen is not None:
+            call = self._chosen.call
             self._asking(f"{title}: {headline(call)}", hint, lambda said: done(call, said), value)
 
     def _asking(self, title: str, hint: str, done: Callable[[str], Awaitable[str]], value: str = "") -> None:
@@ -396,13 +407,14 @@ class Inbox(App[None]):
         self._sheet("Approve, and allow later calls", ScopeSheet)
 
     def _sheet(self, title: str, sheet: type[Sheet]) -> None:
-        if self.shown is not None:
-            self.push_screen(sheet(f"{title}: {headline(self.shown.call)}", self.shown.call, self._decided))
+        if self._chosen is not None:
+            call = self._chosen.call
+            self.push_screen(sheet(f"{title}: {headline(call)}", call, self._decided))
 
     def action_edit(self) -> None:
         """Edit the arguments in the person's editor, and approve what comes of it."""
-        if self.shown is not None:
-            self.run_worker(self._edited(self.shown.call), exclusive=True, group="decide")
+        if self._chosen is not None:
+            self.run_worker(self._edited(self._chosen.call), exclusive=True, group="decide")
 
     async def _edited(self, call: AsyncPendingCall) -> None:
         text, key = as_json(call.arguments) + "\n", uuid.uuid4().hex
@@ -457,4 +469,4 @@ class Inbox(App[None]):
         self._tell(f"{headline(call)} was {done}")
 
     def _tell(self, text: str, *, bad: bool = False) -> None:
-        self.notify(text, severity="error" if bad else "information", markup=False)
+        self.notify(clean(text), severity="error" if bad else "information", markup=False)

@@ -13,6 +13,7 @@ from textual.screen import ModalScreen
 from textual.widget import Widget
 from textual.widgets import Checkbox, Footer, Input, RadioButton, RadioSet, Select, Static, TextArea
 
+from holdfast.cli.display import clean_block
 from holdfast.client.inbox.choices import APPROVE, REVIEW, VERDICTS
 from holdfast.client.inbox.filled import SCOPE, blank, read
 from holdfast.client.inbox.form import Form
@@ -94,7 +95,7 @@ class Sheet(ModalScreen[None]):
 
     def tell(self, problem: str) -> None:
         """Show a problem, or none."""
-        self.query_one("#problem", Static).update(Content(problem))
+        self.query_one("#problem", Static).update(Content(clean_block(problem)))
 
     def on_mount(self) -> None:
         """The keys follow from the fields."""

@@ -13,23 +13,22 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Footer, Input, RadioButton, RadioSet, Static
 
-from holdfast.cli.display import clean, clean_block
+from holdfast.cli.display import clean
 from holdfast.cli.errors import message_of
 from holdfast.cli.hints import outcome
 from holdfast.client import AsyncClient
 from holdfast.client.inbox.choices import FAIL, Choice, settled_as
 from holdfast.client.inbox.kinds import shared
-from holdfast.client.inbox.text import as_json
 from holdfast.client.results import AsyncPendingCall
 from holdfast.errors import HoldfastError, StaleCall
 
 from .dialogs import plain
-from .shown import headline
+from .shown import headline, quoted, what_of
 
 SIDE_BY_SIDE = 8
 
 
-class Several(ModalScreen[None]):
+class Several(ModalScreen[bool]):
     """The marked calls, whole, with the decisions that all of them take; then what became of each."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+s", "send", "Decide all of them"), Binding("escape", "back", "Back")]
@@ -50,7 +49,7 @@ class Several(ModalScreen[None]):
                 yield Static(Content("reading them"), id="list")
             yield RadioSet(compact=True, id="choices")
             yield plain("Reason", classes="label")
-            yield Input(id="reason")
+            yield Input(compact=True, id="reason")
             yield Footer(show_command_palette=False, compact=True)
 
     async def on_mount(self) -> None:
@@ -76,7 +75,9 @@ class Several(ModalScreen[None]):
             if isinstance(one, HoldfastError):
                 said.append(f"  {clean(message_of(one))}\n", "red")
             else:
-                said.append("".join(f"  {line}\n" for line in clean_block(as_json(one.arguments)).split("\n")))
+                said.append(f"{quoted(one.prompt)}\n" if one.prompt else "")
+                said.append(what_of(one))
+            said.append("\n")
         self.query_one("#list", Static).update(said)
         if not self._choices:
             self._tell("No decision fits all of these: mark calls of one kind, or decide them one by one.")
@@ -90,8 +91,8 @@ class Several(ModalScreen[None]):
         choices.action_next_button()
 
     def action_back(self) -> None:
-        """Decide nothing more."""
-        self.dismiss(None)
+        """Go back; the result is whether anything was decided."""
+        self.dismiss(self._done)
 
     def action_send(self) -> None:
         """Decide each of them."""

@@ -63,7 +63,7 @@ def text_of(shown: Shown, now: int, ended: str = "") -> Text:
     if call.problem is not None:
         said.append(f"\nIt cannot be read: {clean(call.problem)}\n", "bold red")
     if asks := "" if call.questions else call.prompt or call.title or "":
-        said.append(f"\n{_quoted(asks)}\n", _BOLD)
+        said.append(f"\n{quoted(asks)}\n", _BOLD)
     said.append(f"\n{effect_of(call)}\n")
     asker = shown.around.history.senders.get(call.tool_call_id) or call.requester
     facts = [below(call), f"asks for: {clean(call.action)}" if call.action else "", asked_by(call), touching(call)]
@@ -71,15 +71,16 @@ def text_of(shown: Shown, now: int, ended: str = "") -> Text:
     facts += lines_of(call, now)
     for fact in filter(None, facts):
         said.append(f"{fact}\n", _DIM)
-    _what(said, call)
+    said.append(what_of(call))
     _around(said, shown, now)
     return said
 
 
-def _what(said: Text, call: AsyncPendingCall) -> None:
+def what_of(call: AsyncPendingCall) -> Text:
     """The report, what is reviewed, the questions or the arguments, whole."""
+    said = Text()
     if call.report_md:
-        _section(said, "Its report", _quoted(call.report_md))
+        _section(said, "Its report", quoted(call.report_md))
     if call.payload is not None:
         _section(said, "What it is about", clean_block(as_json(call.payload)))
     if call.questions is not None:
@@ -87,6 +88,7 @@ def _what(said: Text, call: AsyncPendingCall) -> None:
     elif call.problem is None:
         called = "What it was called with" if call.kind is SuspensionKind.REVIEW else "Arguments"
         _section(said, called, clean_block(as_json(call.arguments)) if call.arguments else "none")
+    return said
 
 
 def _around(said: Text, shown: Shown, now: int) -> None:
@@ -109,7 +111,7 @@ def _message(said: Text, message: Mapping[str, Any]) -> None:
     said.append(f"{role}\n", style)
     content = message.get("content")
     if content:
-        said.append(f"{_quoted(in_words(content), MESSAGE_LENGTH)}\n")
+        said.append(f"{quoted(in_words(content), MESSAGE_LENGTH)}\n")
     for one in message.get("tool_calls") or ():
         asked = one["function"]
         said.append(f"calls {clean(asked['name'])} {shorten(clean(asked['arguments']), MESSAGE_LENGTH)}\n", "yellow")
@@ -120,7 +122,7 @@ def _section(said: Text, head: str, body: str) -> None:
     said.append(f"{body}\n")
 
 
-def _quoted(text: str, longest: int | None = None) -> str:
+def quoted(text: str, longest: int | None = None) -> str:
     """Somebody else's words, marked line by line so that they cannot pose as this program's."""
     cut = text if longest is None or len(text) <= longest else f"{text[:longest]}…"
     return "\n".join(f"│ {line}" for line in clean_block(cut.strip("\n")).split("\n"))

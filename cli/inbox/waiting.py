@@ -1,15 +1,14 @@
 """What waits, most urgent first, kept up to date by the feed of the lists."""
 
-import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any
 
-from holdfast.backoff import Backoff
+from holdfast.backoff import Backoff, now_s
 from holdfast.cli.hints import granted
 from holdfast.cli.session import Reached
-from holdfast.cli.watching import Wanted
+from holdfast.cli.watching import Wanted, paced
 from holdfast.client.inbox.choices import settled_as
 from holdfast.client.inbox.row import urgency
 from holdfast.client.list_events import AsyncListEvent, ListEventKind
@@ -25,6 +24,8 @@ FIRST, AT_ONCE = 100, 500
 """How many calls are read before the list is shown, and at once after that."""
 FIRST_S, LONGEST_S = 0.5, 10.0
 """The first and the longest pause, in seconds, before the list is followed anew."""
+LOOK_S, REREAD_S = 5.0, 300.0
+"""Seconds between looks whether the list has to be read anew, and for which it counts: time alone ends what hides a call."""
 STAYS_S = 60.0
 """How long a call that was settled stays in its place, with what settled it."""
 
@@ -56,15 +57,21 @@ class Waiting:
     more: bool = False
     problem: str = "reading the list"
     hidden: dict[str, int] = field(default_factory=dict)
+    _read_s: float = 0.0
 
     async def follow(self) -> None:
         """Keep the list up to date. An error of the connection is said, and the list is followed anew; the first is raised."""
         pauses, begun = Backoff(FIRST_S, LONGEST_S), False
         while True:
             try:
-                async with aclosing(self.on.client.events(**self.wanted.told)) as events:
+                async with aclosing(paced(self.on.client.events(**self.wanted.told), lambda: LOOK_S)) as events:
                     async for event in events:
-                        await self._take(event)
+                        if event is not None:
+                            await self._take(event)
+                        elif not self._is_outdated():
+                            continue
+                        else:
+                            await self._read()
                         self.problem, pauses.pause_s, begun = "", FIRST_S, True
                         self.changed()
             except HoldfastError as error:
@@ -80,7 +87,7 @@ class Waiting:
         """Say in its place how a call was settled."""
         entry = self.entries.get(suspension_id)
         if entry is not None and (not entry.ended or ended.endswith("by you")):
-            entry.ended, entry.ended_s = ended, asyncio.get_running_loop().time()
+            entry.ended, entry.ended_s = ended, now_s()
 
     def hide(self, suspension_id: str, until: int) -> None:
         """Leave a call out until then (ms UTC)."""
@@ -89,7 +96,7 @@ class Waiting:
 
     def tidy(self, kept: str) -> bool:
         """Leave out what was settled a while ago, but for the `kept` suspension; whether anything was."""
-        before = asyncio.get_running_loop().time() - STAYS_S
+        before = now_s() - STAYS_S
         gone = [name for name, one in self.entries.items() if one.ended and one.ended_s < before and name != kept]
         for name in gone:
             del self.entries[name]
@@ -113,14 +120,20 @@ class Waiting:
         until = max(self.hidden.get(call.suspension_id, 0), call.snoozed.get(who.mark, 0) if isinstance(who, Principal) else 0)
         return until <= (await self.on.now() if until else 0)
 
+    def _is_outdated(self) -> bool:
+        """Whether few are left of many, or the list was read long ago."""
+        few = self.more and sum(not one.ended for one in self.entries.values()) < MOST // 2
+        return few or now_s() - self._read_s > REREAD_S
+
     async def _read(self) -> None:
         fresh, after = dict[str, Entry](), None
+        self._read_s = now_s()
         while len(fresh) < MOST:
             limit = min(AT_ONCE, MOST - len(fresh)) if fresh else FIRST
             page = await self.on.client.pending(
                 limit=limit, after=after, expires_within_s=LONGEST_SPAN_S, **self.wanted.lasting
             )
-            fresh |= {call.suspension_id: Entry(call) for call in page.items}
+            fresh |= {call.suspension_id: Entry(call) for call in page.items if await self._wants_now(call)}
             after = page.next
             ended = {name: one for name, one in self.entries.items() if one.ended and name not in fresh}
             self.entries, self.more = fresh | ended, after is not None
@@ -131,7 +144,8 @@ class Waiting:
                 return
 
     def _sort(self) -> None:
-        self.entries = dict(sorted(self.entries.items(), key=lambda item: urgency(item[1].call)))
+        found = sorted(self.entries.items(), key=lambda item: urgency(item[1].call))
+        self.entries, self.more = dict(found[: 2 * MOST]), self.more or len(found) > 2 * MOST
 
     def calls(self, names: Sequence[str]) -> list[AsyncPendingCall]:
         """The calls of these suspensions that still wait, in the list's order."""

@@ -411,6 +411,62 @@ async def test_only_wanted_calls_are_listed(desk, screen):
         assert {one.call.tool for one in app.waiting.entries.values()} == {"ask"}
 
 
+async def test_a_key_pressed_before_the_next_call_is_shown_decides_neither(desk, screen):
+    writers = [await waits(desk, f"c-{number}", "refund") for number in range(2)]
+
+    async with screen() as (app, pilot):
+        await opened(app, pilot, "c-0")
+        app.call_list.action_move(1)
+        assert not app.check_action("approve", ())
+        app.action_approve()
+        await pilot.pause()
+        assert app.screen_stack[1:] == []
+    assert all(writer.suspension_ids for writer in writers)
+
+
+async def test_of_more_calls_than_are_listed_the_rest_come_as_those_are_decided(desk, screen, monkeypatch):
+    for name, value in (("MOST", 4), ("FIRST", 2), ("AT_ONCE", 2), ("LOOK_S", 0.05)):
+        monkeypatch.setattr(f"holdfast.cli.inbox.waiting.{name}", value)
+    writers = [await waits(desk, f"c-{number}", "refund", since_ms=1000 * (9 - number)) for number in range(6)]
+
+    async with screen() as (app, pilot):
+        await until(pilot, lambda: "4 and more wait" in lines(app)[0])
+        for writer in writers[:3]:
+            await writer.do(resolve(Deny("no"), principal=Principal("bo")))
+        await until(pilot, lambda: "3 wait" in lines(app)[0])
+        assert {name for name, one in app.waiting.entries.items() if not one.ended} == {
+            *(name for writer in writers[3:] for name in writer.suspension_ids)
+        }
+
+
+async def test_the_list_is_read_anew_now_and_then_and_shows_what_was_hidden_for_a_while(desk, screen, monkeypatch):
+    for name, value in (("LOOK_S", 0.05), ("REREAD_S", 0.1)):
+        monkeypatch.setattr(f"holdfast.cli.inbox.waiting.{name}", value)
+    await waits(desk, "c-1", "refund")
+
+    async with screen() as (app, pilot):
+        await opened(app, pilot, "c-1")
+        await pilot.press("z", *["backspace"] * 3, *"1s", "enter")
+        await until(pilot, lambda: "Nothing waits" in lines(app)[0])
+        await until(pilot, lambda: "1 wait" in lines(app)[0])
+
+
+@pytest.mark.parametrize(
+    ("kind", "key", "says"),
+    [("approval", "g", "For how long"), ("approval", "d", "Escape"), ("review", "v", "Your editor")],
+)
+async def test_a_sheet_fits_on_a_small_terminal(desk, screen, kind, key, says):
+    await suspended(desk, "c-1", kind)
+
+    async with screen((80, 24)) as (app, pilot):
+        await until(pilot, lambda: app.shown is not None)
+        await pilot.press("enter", key)
+        await until(pilot, lambda: says in text(app))
+        assert sum(line.rstrip().endswith(("╮", "╯")) for line in lines(app)) == 2, text(app)
+        if key != "d":
+            assert "^s Send" in text(app)
+
+
 async def test_an_error_of_the_connection_is_said_and_the_list_is_followed_anew(desk, screen, monkeypatch):
     await waits(desk, "c-1", "refund")
     monkeypatch.setattr("holdfast.cli.inbox.waiting.FIRST_S", 0.05)
