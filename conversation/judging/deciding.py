@@ -25,6 +25,7 @@ from holdfast.conversation.terms.decisions import (
     SuspensionKind,
     accepted,
 )
+from holdfast.conversation.terms.parts import client_result_of
 from holdfast.conversation.terms.spec import Approval, Choice, Executor, Limits, ToolSpec
 from holdfast.conversation.text import jsontext, schema
 from holdfast.conversation.text.envelope import failure, reviewed, success
@@ -208,6 +209,8 @@ def _value(draft: Draft, call: Call, suspension: Suspension, ruling: DecisionRec
             if tool.questions and suspension.kind is SuspensionKind.ELICITATION:
                 return questions.check(_questions(draft, call), body)
             _check_schema("decision.value", schema_text, body)
+            if suspension.kind is SuspensionKind.CLIENT_EXEC:
+                client_result_of(body)
         case DecisionKind.DENY | DecisionKind.FAIL:
             if not isinstance(body, str):
                 raise InvalidDecision("decision", f"{type(body).__name__} is not a string", "say why in a string")
@@ -396,8 +399,10 @@ def follow(draft: Draft, fitted: Fitted, seq: int, *, by: SettledBy | None = Non
             finish(draft, call_id, failure(f"{denied}: {value}" if value else denied), by=SettledBy.DENY)
         case DecisionKind.ANSWER:
             at_client = untrusted and fitted.suspension.kind is SuspensionKind.CLIENT_EXEC
-            envelope = success(fitted.result(draft.tool_of(call)), untrusted=at_client)
-            finish(draft, call_id, envelope, by=by or SettledBy.ANSWER, ok=True, untrusted=at_client)
+            shown, attached = client_result_of(value) if at_client else (value, ())
+            result = jsontext.dumps(shown) if attached else fitted.result(draft.tool_of(call))
+            envelope, given = success(result, untrusted=at_client), by or SettledBy.ANSWER
+            finish(draft, call_id, envelope, by=given, ok=True, untrusted=at_client, attached=attached)
         case DecisionKind.FAIL:
             said = f"the client failed: {value}" if untrusted else str(value)
             envelope = failure(said if value else "it failed, and nobody said why", untrusted=untrusted)

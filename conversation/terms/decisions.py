@@ -13,6 +13,7 @@ from holdfast.conversation.text.jsontext import JsonText
 from holdfast.errors import InvalidDecision
 
 from .grants import Scope, ScopeGiven
+from .parts import plain
 from .spec import Choice
 
 __all__ = ["Answer", "Approve", "Cancel", "Decision", "Deny", "Fail", "Redispatch", "Review", "ReviewVerdict", "SuspensionKind"]
@@ -270,6 +271,6 @@ _CHECKS: Mapping[str, Callable[[str, object], object]] = {
 
 def _body(field: str, value: Any) -> JsonText:
     try:
-        return jsontext.dumps(value)
+        return jsontext.dumps(plain(value))
     except jsontext.NotJson as error:
         raise InvalidDecision(field, str(error), "give a JSON value") from error

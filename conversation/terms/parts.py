@@ -13,7 +13,7 @@ from pydantic import Field, ValidationError
 
 from holdfast.conversation.record import Record
 from holdfast.conversation.text import jsontext
-from holdfast.errors import InvalidInput, InvalidMessage
+from holdfast.errors import InvalidDecision, InvalidInput, InvalidMessage
 
 MOST_PARTS = 64
 LONGEST_URL = 8192
@@ -162,8 +162,8 @@ def result_of(value: object) -> tuple[Any, tuple[ImagePart | FilePart, ...]]:
 
     In the value, an attachment is its type and its number. Any other value is returned as it is, without attachments.
     """
-    given = value if isinstance(value, list | tuple) else (value,)
-    if not (given and all(isinstance(one, TextPart | ImagePart | FilePart) for one in given)):
+    given = _parts_in(value)
+    if not given:
         return value, ()
     shown, attached = list[Any](), list[ImagePart | FilePart]()
     for part in content_of(given, "result", refusal=InvalidInput):
@@ -173,6 +173,29 @@ def result_of(value: object) -> tuple[Any, tuple[ImagePart | FilePart, ...]]:
         elif isinstance(part, TextPart):
             shown.append(part.model_dump())
     return shown, tuple(attached)
+
+
+def client_result_of(value: Any) -> tuple[Any, tuple[ImagePart | FilePart, ...]]:
+    """What a client returned as JSON, likewise: a list of nothing but parts in the chat format, an image or a file among them.
+
+    Raises:
+        InvalidDecision: It is such a list, and a part cannot be used.
+    """
+    given = value if isinstance(value, list) else []
+    kinds = [one.get("type") if isinstance(one, Mapping) else None for one in given]
+    if not all(kind in tuple(_PARTS) for kind in kinds) or all(kind == "text" for kind in kinds):
+        return value, ()
+    return result_of(content_of(value, "decision.value", refusal=InvalidDecision))
+
+
+def plain(value: Any) -> Any:
+    """Parts, one or a list of nothing else, in the chat format; any other value as it is."""
+    return in_chat_format(tuple(_parts_in(value))) if _parts_in(value) else value
+
+
+def _parts_in(value: object) -> Sequence[TextPart | ImagePart | FilePart]:
+    given = value if isinstance(value, list | tuple) else (value,)
+    return given if all(isinstance(one, TextPart | ImagePart | FilePart) for one in given) else ()
 
 
 def in_words(content: str | Sequence[Mapping[str, Any]]) -> str:

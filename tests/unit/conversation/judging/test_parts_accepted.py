@@ -1,16 +1,17 @@
 """Messages of parts: judged, recorded, recognised again, and read by the model; a text stays what it was."""
 
+import json
 import re
 
 import pytest
 
-from holdfast.conversation import Send
+from holdfast.conversation import Answer, Send
 from holdfast.conversation.ids import payload_digest
 from holdfast.conversation.log.auditing import entry_of, text_digest
 from holdfast.conversation.records.commands import Start
 from holdfast.conversation.records.events import MessageAccepted
 from holdfast.conversation.terms.parts import ImagePart, TextPart, said_by
-from holdfast.errors import InvalidMessage
+from holdfast.errors import InvalidDecision, InvalidMessage
 from holdfast.persistence import codec
 
 PICTURE = ImagePart.of(b"\x89PNG\r\n\x1a\n" + b"x" * 300)
@@ -70,3 +71,43 @@ def test_the_audit_chain_has_a_digest_of_the_parts_that_no_text_has(begun):
     digests = [entry_of("c-1", 7, one).body_digest for one in (accepted, other, text)]
     assert len(set(digests)) == 3
     assert digests[2] == text_digest(text.text, accepted.salt)
+
+
+SMALL = ImagePart.of(b"\x89PNG\r\n\x1a\n")
+
+
+@pytest.mark.parametrize(
+    "said", [[TextPart.of("here"), SMALL], [part.model_dump(exclude_none=True) for part in (TextPart.of("here"), SMALL)]]
+)
+def test_a_client_returns_parts(begun, said):
+    (call,) = begun.call("locate")
+    begun.resolve(Answer(said), call)
+    result = begun.log[-1]
+    assert result.content == (
+        '{"ok":true,"result":[{"type":"text","text":"here"},{"type":"image_url","attached":1}],"untrusted":true}'
+    )
+    assert (result.attached, result.untrusted) == ((SMALL,), True)
+    assert begun.messages()[-1]["content"][1] == SMALL.model_dump(exclude_none=True)
+
+
+@pytest.mark.parametrize("said", [[], [1], [{"type": "text", "text": "x"}], {"type": "image_url"}, [{"type": ["x"]}]])
+def test_what_else_a_client_returns_is_its_json(begun, said):
+    (call,) = begun.call("locate")
+    begun.resolve(Answer(said), call)
+    assert json.loads(begun.log[-1].content)["result"] == said
+    assert begun.log[-1].attached == ()
+
+
+def test_a_client_part_that_is_none_is_refused_and_the_call_waits(begun):
+    (call,) = begun.call("locate")
+    said = [{"type": "image_url", "image_url": {"url": "http://a.example"}}]
+    with begun.unchanged(), pytest.raises(InvalidDecision) as refusal:
+        begun.resolve(Answer(said), call)
+    assert refusal.value.field == "decision.value[0].image_url.url"
+
+
+def test_a_person_who_answers_gives_json(begun):
+    (call,) = begun.call("ask")
+    begun.resolve(Answer([SMALL]), call)
+    assert begun.log[-1].attached == ()
+    assert "data:image/png" in begun.log[-1].content
