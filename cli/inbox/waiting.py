@@ -22,6 +22,8 @@ MOST = 1000
 """The most calls in the list: the most urgent ones."""
 FIRST, AT_ONCE = 100, 500
 """How many calls are read before the list is shown, and at once after that."""
+MOST_SEEN = 10_000
+"""How many calls of a filter are read, oldest first, to find the most urgent ones."""
 FIRST_S, LONGEST_S = 0.5, 10.0
 """The first and the longest pause, in seconds, before the list is followed anew."""
 LOOK_S, REREAD_S = 5.0, 300.0
@@ -126,20 +128,22 @@ class Waiting:
         return few or now_s() - self._read_s > REREAD_S
 
     async def _read(self) -> None:
-        fresh, after = dict[str, Entry](), None
+        """Read the list anew. The index by deadline has no filter: with one, the list is read by age, and sorted here."""
+        within_s = None if self.wanted.lasting else LONGEST_SPAN_S
+        most, begins = MOST_SEEN if within_s is None else MOST, not self.entries
+        fresh, after, seen = dict[str, Entry](), None, 0
         self._read_s = now_s()
-        while len(fresh) < MOST:
-            limit = min(AT_ONCE, MOST - len(fresh)) if fresh else FIRST
+        while seen < most:
             page = await self.on.client.pending(
-                limit=limit, after=after, expires_within_s=LONGEST_SPAN_S, **self.wanted.lasting
+                limit=AT_ONCE if seen else FIRST, after=after, expires_within_s=within_s, **self.wanted.lasting
             )
             fresh |= {call.suspension_id: Entry(call) for call in page.items if await self._wants_now(call)}
-            after = page.next
-            ended = {name: one for name, one in self.entries.items() if one.ended and name not in fresh}
-            self.entries, self.more = fresh | ended, after is not None
-            self._sort()
-            self.problem = ""
-            self.changed()
+            after, seen = page.next, seen + max(len(page.items), FIRST)
+            if begins or after is None or seen >= most:
+                ended = {name: one for name, one in self.entries.items() if one.ended and name not in fresh}
+                self.entries, self.more, self.problem = fresh | ended, after is not None, ""
+                self._sort()
+                self.changed()
             if after is None:
                 return
 

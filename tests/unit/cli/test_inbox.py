@@ -439,6 +439,18 @@ async def test_of_more_calls_than_are_listed_the_rest_come_as_those_are_decided(
         }
 
 
+async def test_of_a_filter_the_most_urgent_are_found_among_all_pages(desk, screen, monkeypatch):
+    for name, value in (("MOST", 4), ("FIRST", 2), ("AT_ONCE", 2)):
+        monkeypatch.setattr(f"holdfast.cli.inbox.waiting.{name}", value)
+    for number in range(7):
+        await waits(desk, f"c-{number}", "refund", "ask", since_ms=1000 * (9 - number))
+    await waits(desk, "client", "locate")
+
+    async with screen(tool="refund") as (app, pilot):
+        await until(pilot, lambda: "7 wait" in lines(app)[0])
+        assert [one.call.conversation_id for one in app.waiting.entries.values()] == [f"c-{number}" for number in range(7)]
+
+
 async def test_the_list_is_read_anew_now_and_then_and_shows_what_was_hidden_for_a_while(desk, screen, monkeypatch):
     for name, value in (("LOOK_S", 0.05), ("REREAD_S", 0.1)):
         monkeypatch.setattr(f"holdfast.cli.inbox.waiting.{name}", value)
