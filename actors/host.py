@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Collection
 
 from holdfast import metrics
 from holdfast.conversation import Command, Resolve, ResolveMany
-from holdfast.conversation.records.commands import Request
+from holdfast.conversation.records.command_base import Request
 from holdfast.counting import Counts
 from holdfast.errors import ConversationNotFound, CorruptStore, Fenced, HoldfastError, LeaseHeld, Quarantined, StoreError
 from holdfast.persistence import Store, TakeoverReason

@@ -10,7 +10,7 @@ import json
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias, TypeVar
 
-from holdfast.conversation.records.commands import Request
+from holdfast.conversation.records.command_base import Request
 from holdfast.conversation.terms.principal import unproven
 from holdfast.errors import HoldfastError, InvalidInput
 

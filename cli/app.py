@@ -22,12 +22,27 @@ GROUPS = {
         *("inbox", "pending", "approve", "deny", "answer", "review", "resolve"),
         *("assign", "comment", "snooze", "escalate", "link", "grants", "audit", "rules"),
     ),
-    "Converse": ("send", "message", "cancel", "end", "list", "show", "tree", "submit"),
+    "Converse": ("send", "message", "queue", "interrupt", "cancel", "end", "list", "show", "tree", "submit"),
     "Operate": ("problems", "outbox", "retry", "pause", "unpause", "top", "drain", "up", "down", "doctor", "reindex"),
     "Serve": ("serve", "keys"),
 }
 """The commands in the order of the help, by group."""
-_VERBS = ("assign", "comment", "snooze", "escalate", "link", "send", "message", "cancel", "end", "retry", "pause", "unpause")
+_VERBS = (
+    "assign",
+    "comment",
+    "snooze",
+    "escalate",
+    "link",
+    "send",
+    "message",
+    "queue",
+    "interrupt",
+    "cancel",
+    "end",
+    "retry",
+    "pause",
+    "unpause",
+)
 _SHORT = ("approve", "deny", "answer", "review")
 _MODULES = {"demo": "demo_command", "inbox": "inbox.command", "list": "conversations"}
 _MODULES |= dict.fromkeys(_VERBS, "verbs") | dict.fromkeys(_SHORT, "short")

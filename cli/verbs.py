@@ -13,19 +13,21 @@ from typing import Annotated, Any
 
 import typer
 
-from holdfast.client import MessageStatus
-from holdfast.conversation import Principal, Receipt, SuspensionKind
+from holdfast.client import MessageStatus, QueuedMessage
+from holdfast.conversation import Origin, Principal, Receipt, SuspensionKind, When
 from holdfast.conversation.ids import check_conversation_id
 from holdfast.conversation.terms.parts import FilePart, ImagePart, TextPart
 from holdfast.errors import ConversationNotFound, InvalidInput, InvalidMessage, StoreError
 
-from .display import Said, clean_block, span, tell
+from .display import Said, clean, clean_block, span, tell
 from .hints import command, paused, whose
 from .options import ConversationId, Key, OfConversation, Suspension, Where, seconds_of, words_of
 from .session import Reached, within
 
 MOST_BYTES = 64 * 1024 * 1024
 """The most bytes that are read from a pipe; the agent's limits bound the message itself."""
+SHOWN_CHARS = 80
+"""How many characters of a waiting message are listed."""
 VERBS: dict[str, Callable[..., Said]] = {}
 """The commands by name, as `options.everywhere` takes them."""
 
@@ -71,6 +73,11 @@ def _read(given: dict[str, Any]) -> None:
     """Replace the text `-` with the standard input, and images and files with their parts."""
     for name in ("image", "file"):
         given[name] = [_part(name, place) for place in given[name] or ()]
+    _from_pipe(given)
+
+
+def _from_pipe(given: dict[str, Any]) -> None:
+    """Replace the text `-` with the standard input."""
     if given["text"] != "-":
         return
     data = sys.stdin.buffer.read(MOST_BYTES + 1)
@@ -101,12 +108,21 @@ def _whole(file: Path) -> bytes:
         return opened.read(MOST_BYTES)
 
 
+_At = Annotated[str | None, typer.Option(metavar="TIME", help="Queue it at this time: 2027-01-31T09:00:00+01:00.")]
+_Priority = Annotated[int | None, typer.Option(help="Its place in the queue: 0 (first) to 255 (last); by default 128.")]
+_Origin = Annotated[Origin, typer.Option(help="Where it comes from; shown and logged.")]
+
+
 @verb(key="message_id", before=_read)
 async def send(
     on: Reached,
     conversation: ConversationId,
     text: Annotated[str, typer.Argument(help="The message; - reads it from standard input.")],
     *,
+    when: Annotated[When, typer.Option(help="What it does while a turn goes on or waits.")] = When.QUEUE,
+    at: _At = None,
+    priority: _Priority = None,
+    origin: _Origin = Origin.USER,
     message_id: Key = None,
     image: Annotated[
         list[str] | None, typer.Option(help="An image to send with it: a file, or an https URL; again for more.")
@@ -115,10 +131,15 @@ async def send(
         list[str] | None, typer.Option(help="A file to send with it: a PDF or a text, or an https URL; again for more.")
     ] = None,
 ) -> Said:
-    """Send the user's next message to a conversation; done once it is durable. During a turn, messages queue in order."""
+    """Send the user's next message to a conversation; done once it is durable. During a turn, messages queue in order.
+
+    With `--when reject` it is refused during a turn, with `steer` it joins the turn before the next model call, and with
+    `interrupt` it cancels the turn and what is queued.
+    """
     attached = [*(image or ()), *(file or ())]
     content = [TextPart.of(text), *attached] if attached else text
-    receipt = await on.client.conversation(conversation).send(content, message_id=message_id)
+    more: dict[str, Any] = {"when": when, "at": at, "origin": origin} | ({} if priority is None else {"priority": priority})
+    receipt = await on.client.conversation(conversation).send(content, message_id=message_id, **more)
     return Said(receipt, [f"Message {message_id} to {receipt.conversation_id} {recorded(receipt)} (seq {receipt.seq})."])
 
 
@@ -129,7 +150,59 @@ BECAME = {
     MessageStatus.FAILED: "could not be answered",
     MessageStatus.CANCELLED: "was not answered: its turn was cancelled",
     MessageStatus.DROPPED: "was not answered: the conversation ended before",
+    MessageStatus.DELAYED: "waits for its time",
+    MessageStatus.SUPERSEDED: "is not answered: an interruption came before",
+    MessageStatus.WITHDRAWN: "was withdrawn",
 }
+
+
+@verb(key="request_id", before=_from_pipe)
+async def interrupt(
+    on: Reached,
+    conversation: ConversationId,
+    text: Annotated[str | None, typer.Argument(help="The message to go on with; - reads it from standard input.")] = None,
+    *,
+    origin: _Origin = Origin.USER,
+    request_id: Key = None,
+) -> Said:
+    """Cancel the current turn and what is queued, and go on with a message, if one is given."""
+    done = await on.client.conversation(conversation).interrupt(text, origin=origin, request_id=request_id)
+    what = "There was no turn to cancel" if done.turn_id is None else f"Turn {done.turn_id} is cancelled"
+    gone = f"; superseded: {', '.join(done.superseded)}" if done.superseded else ""
+    then = "" if text is None else f"; message {request_id} {'was recorded before' if done.duplicate else 'is recorded'}"
+    return Said(done, [f"{what}{gone}{then} (request {request_id} to {done.conversation_id})."])
+
+
+@verb()
+async def queue(
+    on: Reached,
+    conversation: ConversationId,
+    *,
+    withdraw: Annotated[str | None, typer.Option(metavar="ID", help="Withdraw this message; it is never answered.")] = None,
+    move: Annotated[str | None, typer.Option(metavar="ID", help="Give this message the time or priority.")] = None,
+    at: _At = None,
+    priority: _Priority = None,
+) -> Said:
+    """List the messages that no turn has taken up yet; or withdraw one, or give it another time or priority."""
+    found = on.client.conversation(conversation)
+    if withdraw is not None and move is not None:
+        raise InvalidInput("--move", "it does not go with --withdraw", "leave one of them out")
+    if move is None and (at is not None or priority is not None):
+        raise InvalidInput("--at and --priority", "no message is named", "name one with --move ID")
+    if withdraw is not None:
+        await found.withdraw(withdraw)
+    if move is not None:
+        await found.reschedule(move, at=at, priority=priority)
+    waiting, now = await found.queue(), await on.now()
+    data = {"conversation_id": conversation, "items": [one.model_dump(mode="json") for one in waiting]}
+    return Said(data, [_waiting(one, now) for one in waiting] or ["No message waits."])
+
+
+def _waiting(one: QueuedMessage, now: int) -> str:
+    """A line about a message that waits."""
+    when = "joins the turn" if one.steers else "is queued" if one.due_at is None else f"is queued in {span(one.due_at - now)}"
+    text = clean(one.text[:SHOWN_CHARS].replace("\n", " "))
+    return f"{one.message_id}  {when}, priority {one.priority}, from {one.origin}: {text}"
 
 
 @verb()

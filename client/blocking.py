@@ -241,6 +241,10 @@ class Conversation:
         return f"Conversation({self.id!r})"
 
     send = blocking(AsyncConversation.send)
+    interrupt = blocking(AsyncConversation.interrupt)
+    queue = blocking(AsyncConversation.queue)
+    withdraw = blocking(AsyncConversation.withdraw)
+    reschedule = blocking(AsyncConversation.reschedule)
     resolve = blocking(AsyncConversation.resolve)
     resolve_many = blocking(AsyncConversation.resolve_many)
     pending = showing(AsyncConversation.pending, _calls)

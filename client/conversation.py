@@ -1,13 +1,27 @@
 """One conversation, as a client sees it."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from datetime import datetime
 from types import EllipsisType
 from typing import Any, TypeVar
 
-from holdfast.conversation import Approvers, Cancelled, Decision, Grant, Principal, Proof, Receipt, SuspensionKind
+from holdfast.conversation import (
+    Approvers,
+    Cancelled,
+    Decision,
+    Grant,
+    Interrupted,
+    Origin,
+    Principal,
+    Proof,
+    Receipt,
+    SuspensionKind,
+    When,
+)
 from holdfast.conversation.ids import check_conversation_id
+from holdfast.conversation.records.state import DEFAULT_PRIORITY
 from holdfast.conversation.terms.parts import GivenContent
-from holdfast.errors import InvalidInput, ServerRefused
+from holdfast.errors import InvalidInput, InvalidMessage, ServerRefused
 
 from . import verbs
 from .audit import AuditReport, Kept, kept_of
@@ -16,7 +30,7 @@ from .log_pages import MessagePage
 from .operation import Verb, check_suspension
 from .results import AsyncPendingCall, ConversationState, Event, Page, PendingCall
 from .tree import Node
-from .turns import Message, Turn
+from .turns import Message, QueuedMessage, Turn
 
 R = TypeVar("R")
 PAGE = 1000
@@ -37,17 +51,87 @@ class AsyncConversation:
     def __repr__(self) -> str:
         return f"Conversation({self.id!r})"
 
-    async def send(self, text: GivenContent, *, message_id: str | None = None) -> Receipt:
+    async def send(
+        self,
+        text: GivenContent,
+        *,
+        message_id: str | None = None,
+        when: When | str = When.QUEUE,
+        at: datetime | str | int | None = None,
+        priority: int = DEFAULT_PRIORITY,
+        origin: Origin | str = Origin.USER,
+    ) -> Receipt:
         """Send the user's next message; during a turn it queues, durably and in order.
 
-        `text` is a text, or a list of up to 64 parts: `TextPart`, `ImagePart`, `FilePart`, or dictionaries in OpenAI's chat
-        format. It has at most `Limits.message_bytes` bytes (1 MiB).
+        Args:
+            text: A text, or a list of up to 64 parts: `TextPart`, `ImagePart`, `FilePart`, or dictionaries in OpenAI's chat
+                format; at most `Limits.message_bytes` bytes (1 MiB).
+            message_id: The idempotency key.
+            when: What it does while a turn goes on or waits. `queue`: its turn comes after those before it. `reject`:
+                `ConversationBusy`. `steer`: it joins the turn that goes on, before its next model call, once no call of it is
+                open; nothing that waits is decided or dropped by it. `interrupt`: as `interrupt` does.
+            at: An aware datetime, its text (RFC 3339) or integer milliseconds UTC, up to 366 days ahead: it is queued then, by
+                the store's clock.
+            priority: Its place in the queue: from 0 (first) to 255 (last); in order within a priority.
+            origin: Where it comes from: `user`, `agent`, `schedule`, `webhook` or `a2a`. It is shown and logged, nothing else.
 
         Raises:
-            InvalidMessage: The text or the id cannot be used.
+            InvalidMessage: The text, the id, the time or the priority cannot be used.
+            ConversationBusy: A turn goes on or waits, and `when` is `reject`.
             QueueFull: As many messages wait as the agent's `Limits.queued` allows.
         """
-        return await self._asked(verbs.SEND, text=text, message_id=message_id)
+        if when != When.INTERRUPT:
+            given = {"when": when, "at": at, "priority": priority, "origin": origin}
+            return await self._asked(verbs.SEND, text=text, message_id=message_id, **given)
+        if at is not None or priority != DEFAULT_PRIORITY:
+            raise InvalidMessage("when", "an interruption begins at once", "leave at and priority out")
+        done = await self.interrupt(text, origin=origin, request_id=message_id)
+        about = {name: getattr(done, name) for name in ("conversation_id", "seq", "accepted_at", "duplicate")}
+        return Receipt(**about)
+
+    async def interrupt(
+        self, text: GivenContent | None = None, *, origin: Origin | str = Origin.USER, request_id: str | None = None
+    ) -> Interrupted:
+        """Cancel the turn with what waits in it, supersede the queued messages, and begin with `text`: one append.
+
+        Returns what it cancelled and superseded. Messages that wait for a time still do. Without a `text` the conversation
+        rests then. `request_id` is the message's id, too.
+
+        Raises:
+            InvalidMessage: The text cannot be used.
+        """
+        return await self._asked(verbs.INTERRUPT, text=text, origin=origin, request_id=request_id)
+
+    async def queue(self) -> list[QueuedMessage]:
+        """The messages that no turn has taken up yet: those that join the present turn, the queue, and those for later."""
+        return await self._asked(verbs.QUEUE)
+
+    async def withdraw(self, message_id: str, *, request_id: str | None = None) -> Receipt:
+        """Withdraw a message before its turn begins, or before it joins one; its own receipt stays.
+
+        Raises:
+            NotQueued: It waits no longer; `message` says what became of it.
+            MessageNotFound: The conversation was never sent a message of that id.
+        """
+        return await self._asked(verbs.WITHDRAW, message_id=message_id, request_id=request_id)
+
+    async def reschedule(
+        self,
+        message_id: str,
+        *,
+        at: datetime | str | int | None = None,
+        priority: int | None = None,
+        request_id: str | None = None,
+    ) -> Receipt:
+        """Give a message that waits for its turn another time or priority, as in `send`; None leaves it as it is.
+
+        Raises:
+            InvalidMessage: The time or the priority cannot be used.
+            InvalidInput: Neither is given, or the message joins the present turn.
+            NotQueued: It waits no longer; `message` says what became of it.
+            MessageNotFound: The conversation was never sent a message of that id.
+        """
+        return await self._asked(verbs.RESCHEDULE, message_id=message_id, at=at, priority=priority, request_id=request_id)
 
     async def resolve(self, call: PendingCall[Any] | str, decision: Decision, *, decision_id: str | None = None) -> Receipt:
         """Decide a pending call of this conversation, given as it was shown or by its suspension's id: `AsyncClient.resolve`.

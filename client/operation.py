@@ -12,11 +12,13 @@ import socket
 import uuid
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from types import EllipsisType
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from holdfast.conversation import Answer, Approve, Command, Principal, Proof, Reply
 from holdfast.conversation.ids import check_request_id
+from holdfast.conversation.records.state import LAST_PRIORITY
 from holdfast.conversation.terms.approvers import Approvers, approvers_of, terms_of
 from holdfast.conversation.terms.decisions import DecisionKind
 from holdfast.conversation.terms.link import LONGEST_LINK_S
@@ -45,6 +47,7 @@ KEYS = ("message_id", "decision_id", "request_id")
 MOST_AT_ONCE = 1_000
 """How many values, or hundreds of characters, are checked at once, within a few milliseconds."""
 CHARS = 100
+EPOCH = datetime.fromtimestamp(0, UTC)
 LAST_PLACE = 1 << 63
 REASON_BYTES = 1024
 """The longest reason of a pause, in bytes; it is short, since every worker reads it again and again."""
@@ -103,7 +106,8 @@ class Verb(Generic[R]):
     @property
     def key(self) -> str | None:
         """The argument that is the idempotency key; None where a repetition cannot be recognised."""
-        return None if self.method == "GET" else next((name for name in KEYS if name in self.checks), None)
+        own = (name for name in KEYS if name in self.checks and f"{{{name}}}" not in self.path)
+        return None if self.method == "GET" else next(own, None)
 
     def made(self, said: Mapping[str, Any]) -> Command:
         """The command of these arguments."""
@@ -180,6 +184,22 @@ def text_of(refusal: type[InvalidInput], text: object) -> str:
         return jsontext.check_text(text)
     except jsontext.NotJson as error:
         raise refusal("text", str(error), "give text that can be encoded as UTF-8") from error
+
+
+def time_of(at: object) -> int | None:
+    """A time that a message waits for, in milliseconds UTC; an aware datetime, its text as RFC 3339 has it, or milliseconds."""
+    fix = "give an aware datetime, as in datetime.now(UTC) + timedelta(hours=1), or 2027-01-31T09:00:00Z"
+    if at is None or (isinstance(at, int) and not isinstance(at, bool) and 0 <= at < LAST_PLACE):
+        return at
+    try:
+        found = datetime.fromisoformat(at) if isinstance(at, str) else at
+    except ValueError as error:
+        raise InvalidMessage("at", f"{at!a:.40} is no time", fix) from error
+    if not isinstance(found, datetime):
+        raise InvalidMessage("at", f"{at!a:.40} is no time", fix)
+    if found.utcoffset() is None:
+        raise InvalidMessage("at", "it has no time zone", fix)
+    return (found - EPOCH) // timedelta(milliseconds=1)
 
 
 def context_of(context: Any) -> str:
@@ -352,6 +372,13 @@ for_of = _checked(
     lambda value: is_time(value) and 0 <= value <= LONGEST_SPAN_S,
     "{!r:.40} is no number of seconds",
     f"give 0 to {LONGEST_SPAN_S}",
+)
+priority_of = _checked(
+    "priority",
+    lambda value: isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= LAST_PRIORITY,
+    "{!r:.40} is no priority",
+    f"give a whole number from 0 (first) to {LAST_PRIORITY}",
+    InvalidMessage,
 )
 attended_of = _checked(
     "attended", lambda value: isinstance(value, bool), "{!r:.40} is no boolean", "give True or False", InvalidMessage

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from holdfast.conversation import Cancelled, Grant, Receipt
+from holdfast.conversation import Cancelled, Grant, Interrupted, Receipt
 from holdfast.conversation.log.auditing import AuditEntry
 from holdfast.conversation.log.chain import AuditBreak
 from holdfast.persistence import Pause
@@ -12,6 +12,7 @@ from holdfast.persistence import Pause
 from .agents import AgentRow
 from .given import Given
 from .results import Result
+from .turns import QueuedMessage
 
 _Unsaid = Field(exclude=True)
 
@@ -64,6 +65,12 @@ class CancelledReply(Cancelled):
     request_id: str
 
 
+class InterruptedReply(Interrupted):
+    """What an interruption cancelled and superseded."""
+
+    request_id: str
+
+
 class DecisionReceiptReply(Receipt):
     """The receipt of a decision."""
 
@@ -111,6 +118,12 @@ class GrantsReply(Result):
     """The grants that stand, in the order in which they were given."""
 
     items: list[GrantReply]
+
+
+class QueueReply(Result):
+    """The messages that no turn has taken up yet: those that join the present turn, the queue, and those for later."""
+
+    items: list[QueuedMessage]
 
 
 class ConversationGivenReply(Given):

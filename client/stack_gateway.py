@@ -33,6 +33,7 @@ from .stack_events import events_of, resting
 from .stack_state import abandoned_calls, call_of, settled, waiting
 from .tree import Below
 from .tree_events import events_below
+from .turns import seq_of
 
 if TYPE_CHECKING:
     from holdfast.agent import App
@@ -282,6 +283,12 @@ async def _latest(gateway: StackGateway, *, conversation_id: str, limit: int) ->
     return [Event.recorded(seq, event) for seq, event in found]
 
 
+async def _of_queued(verb: Verb[R], gateway: StackGateway, *, conversation_id: str, message_id: str, **said: Any) -> R:
+    """The reply to a request about a message that waits, which is looked up by its id."""
+    seq = await gateway.read(lambda store: seq_of(store, conversation_id, message_id))
+    return await gateway.commanded(verb, conversation_id, message_id=message_id, message_seq=seq, **said)
+
+
 async def _cancel(
     gateway: StackGateway, *, conversation_id: str, request_id: str, turn_id: str | None, wait_s: float
 ) -> Cancelled:
@@ -367,6 +374,8 @@ _ANSWERS: Mapping[Verb[Any], Callable[..., Awaitable[Any]]] = {
     verbs.STATE: resting,
     verbs.LATEST: _latest,
     verbs.CANCEL: _cancel,
+    verbs.WITHDRAW: partial(_of_queued, verbs.WITHDRAW),
+    verbs.RESCHEDULE: partial(_of_queued, verbs.RESCHEDULE),
     verbs.AUDIT: lambda gateway, conversation_id, receipts: report(gateway.read, conversation_id, receipts),
     verbs.ASSIGN: lambda gateway, to, **said: _noted(gateway, verbs.ASSIGN, to=taker_of(to, gateway.principal), **said),
     verbs.COMMENT: lambda gateway, **said: _noted(gateway, verbs.COMMENT, **said),

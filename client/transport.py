@@ -19,7 +19,7 @@ from holdfast.actors.vault import Vault
 from holdfast.agent import App
 from holdfast.background import Background
 from holdfast.conversation import Send, Start
-from holdfast.conversation.records.commands import Request
+from holdfast.conversation.records.command_base import Request
 from holdfast.daemon import in_daemon
 from holdfast.embedded.home import Home
 from holdfast.errors import AgentNotFound, AppNotPublished, ClusterStopped, ClusterUnavailable, HoldfastError, StoreError

@@ -21,15 +21,21 @@ from holdfast.conversation import (
     End,
     EscalateCall,
     Grant,
+    Interrupt,
+    Interrupted,
+    Origin,
     Proof,
     Receipt,
     Receipts,
+    Reschedule,
     Resolve,
     Revoke,
     RevokeGiven,
     Send,
     Snooze,
     SuspensionKind,
+    When,
+    Withdraw,
 )
 from holdfast.conversation.ids import check_conversation_id, check_request_id
 from holdfast.conversation.terms.decisions import DecisionRecord
@@ -54,7 +60,7 @@ from .results import AsyncPendingCall, ConversationState, Event, Link, Page
 from .rule_check import RuleCheck, arguments_of, named
 from .tree import Node, tree
 from .tree_cursor import place_of as place_below
-from .turns import Message, Turn, turn_log, what_became
+from .turns import Message, QueuedMessage, Turn, queue_of, turn_log, what_became
 
 READ, START, DECIDE, ADMIN = AccessScope.READ, AccessScope.START, AccessScope.DECIDE, AccessScope.ADMIN
 
@@ -74,6 +80,8 @@ _PAGE: Checks = {"after": of.cursor_of, "limit": check_limit}
 _LOG_PAGE: Checks = {"limit": _as_it_is, "after": _as_it_is}
 _KIND: Checks = {"kind": _member(SuspensionKind, "kind")}
 _PROOF: Checks = {"proof": _member(Proof, "proof")}
+_MESSAGE: Checks = {"message_id": partial(check_request_id, "message_id", error=errors.InvalidMessage)}
+_ORIGIN: Checks = {"origin": _member(Origin, "origin")}
 _REASON: Checks = {"reason": of.reason_of}
 _NOTED: Checks = {"suspension_id": _as_it_is, "tool_call_id": _as_it_is}
 _CONVERSATION = "/v1/conversations/{conversation_id}"
@@ -222,8 +230,33 @@ SEND = Verb(
         **_ONE,
         "message_id": partial(of.key_of, "message_id", errors.InvalidMessage),
         "text": content_of,
+        "when": _member(When, "when"),
+        "at": of.time_of,
+        "priority": of.priority_of,
+        **_ORIGIN,
     },
     command=Send,
+)
+INTERRUPT = Verb(
+    *("interrupt", f"POST {_CONVERSATION}/interrupt", Interrupted, "the interruption", START),
+    checks={**_ONE, **_REQUEST, "text": of.optional(content_of), **_ORIGIN},
+    command=Interrupt,
+)
+QUEUE = Verb(
+    *("queue", f"GET {_CONVERSATION}/queue", list[QueuedMessage], "the queue"),
+    operation="listQueue",
+    checks=_ONE,
+    read=queue_of,
+)
+WITHDRAW = Verb(
+    *("withdraw", f"DELETE {_CONVERSATION}/queue/{{message_id}}", Receipt, "the withdrawal", START),
+    checks={**_ONE, **_REQUEST, **_MESSAGE},
+    command=Withdraw,
+)
+RESCHEDULE = Verb(
+    *("reschedule", f"PATCH {_CONVERSATION}/queue/{{message_id}}", Receipt, "the request", START),
+    checks={**_ONE, **_REQUEST, **_MESSAGE, "at": of.time_of, "priority": of.optional(of.priority_of)},
+    command=Reschedule,
 )
 RESOLVE_MANY = Verb(
     *("resolve_many", f"POST {_CONVERSATION}/resolve-many", Receipts, "the decisions", DECIDE),
@@ -251,7 +284,7 @@ MESSAGES_PAGE = Verb(
 MESSAGE = Verb(
     *("message", f"GET {_CONVERSATION}/messages/{{message_id}}", Message, "the message"),
     operation="getMessage",
-    checks={**_ONE, "message_id": partial(check_request_id, "message_id", error=errors.InvalidMessage)},
+    checks={**_ONE, **_MESSAGE},
     read=what_became,
 )
 TURNS_PAGE = Verb(

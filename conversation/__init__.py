@@ -9,6 +9,7 @@ import typing
 from holdfast import lazy
 
 from .judging.judgement import Cancelled as Cancelled
+from .judging.judgement import Interrupted as Interrupted
 from .judging.judgement import Judgement as Judgement
 from .judging.judgement import Receipt as Receipt
 from .judging.judgement import Receipts as Receipts
@@ -38,15 +39,20 @@ from .records.commands import RevokeGiven as RevokeGiven
 from .records.commands import RunFinished as RunFinished
 from .records.commands import RunRuled as RunRuled
 from .records.commands import RunSuspended as RunSuspended
-from .records.commands import Send as Send
 from .records.commands import Snooze as Snooze
-from .records.commands import Start as Start
 from .records.commands import Tell as Tell
 from .records.commands import Wake as Wake
 from .records.event_base import FailureReason as FailureReason
 from .records.event_base import StopReason as StopReason
 from .records.events import Event as Event
 from .records.events import SettledBy as SettledBy
+from .records.input_commands import Interrupt as Interrupt
+from .records.input_commands import Reschedule as Reschedule
+from .records.input_commands import Send as Send
+from .records.input_commands import Start as Start
+from .records.input_commands import When as When
+from .records.input_commands import Withdraw as Withdraw
+from .records.input_events import Origin as Origin
 from .records.rounds import WaitsFor as WaitsFor
 from .records.state import State as State
 from .records.state import Status as Status

@@ -24,6 +24,7 @@ from holdfast.conversation import (
     Decision,
     End,
     Executor,
+    Interrupt,
     Limits,
     ModelFailed,
     ModelReplied,
@@ -56,6 +57,7 @@ LONGEST_WALK = 9
 WORDS = {
     "start": "start",
     "send": "send",
+    "interrupt": "interrupt",
     "resolve": "resolve",
     "cancel": "cancel",
     "end": "end",
@@ -136,6 +138,7 @@ def _commands(state: State, ids: Iterator[str]) -> Iterator[Command]:
         if call.suspension is not None:
             ruling = DecisionRecord.of(_FIRST_ANSWER[call.suspension.kind])
             yield Resolve(tool_call_id=call.tool_call_id, ruling=ruling, decision_id=next(ids))
+    yield Interrupt(text="Hello", request_id=next(ids))
     yield CancelTurn(request_id=next(ids))
     yield End(request_id=next(ids))
     for effect in outstanding(state):

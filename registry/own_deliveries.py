@@ -14,7 +14,7 @@ from holdfast.actors.workers import DeliverAnswer, Delivered, Later, SetAside
 from holdfast.conversation import Command, End, Receipt, Start, State, Tell
 from holdfast.conversation.log.owed import END, START, TELL
 from holdfast.conversation.records import events as recorded
-from holdfast.conversation.records.commands import Request
+from holdfast.conversation.records.command_base import Request
 from holdfast.conversation.records.events import Event
 from holdfast.conversation.terms.delegation import Ancestor, Parent
 from holdfast.conversation.terms.principal import Principal

@@ -57,15 +57,19 @@ if TYPE_CHECKING:
     from holdfast.client.tree import Node as Node
     from holdfast.client.turns import Message as Message
     from holdfast.client.turns import MessageStatus as MessageStatus
+    from holdfast.client.turns import QueuedMessage as QueuedMessage
     from holdfast.client.turns import Turn as Turn
     from holdfast.client.turns import TurnStatus as TurnStatus
     from holdfast.client.turns import Usage as Usage
     from holdfast.conversation.judging.judgement import Cancelled as Cancelled
+    from holdfast.conversation.judging.judgement import Interrupted as Interrupted
     from holdfast.conversation.judging.judgement import Receipt as Receipt
     from holdfast.conversation.log.auditing import AuditEntry as AuditEntry
     from holdfast.conversation.log.chain import AuditBreak as AuditBreak
     from holdfast.conversation.records.event_base import FailureReason as FailureReason
     from holdfast.conversation.records.event_base import StopReason as StopReason
+    from holdfast.conversation.records.input_commands import When as When
+    from holdfast.conversation.records.input_events import Origin as Origin
     from holdfast.conversation.records.state import Status as Status
     from holdfast.conversation.terms.approvers import Approvers as Approvers
     from holdfast.conversation.terms.decisions import Answer as Answer

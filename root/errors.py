@@ -250,6 +250,33 @@ class QueueFull(HoldfastError, http_code=429):
     queued: int
 
 
+class ConversationBusy(HoldfastError, http_code=409):
+    """A turn goes on or waits, and the message was sent with `when="reject"`; it was not accepted.
+
+    `going_on` is the conversation's status.
+    """
+
+    template = (
+        "conversation {0!r}: a turn goes on or waits ({1}); wait until it rests, or send the message with another `when`: "
+        "queue, steer or interrupt"
+    )
+
+    conversation_id: str
+    going_on: str
+
+
+class NotQueued(HoldfastError, http_code=409):
+    """The message does not wait for its turn: that has begun, or the message was withdrawn, superseded or dropped.
+
+    `conversation.message(message_id)` says what became of it.
+    """
+
+    template = "conversation {0!r}: message {1!r} does not wait for its turn any more; message() says what became of it"
+
+    conversation_id: str
+    message_id: str
+
+
 class QuotaUsedUp(HoldfastError, http_code=429):
     """The API key has used its quota of the day; nothing was done. `used` of `most` are used, until `until` (ms UTC)."""
 

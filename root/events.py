@@ -26,9 +26,15 @@ if TYPE_CHECKING:
     from holdfast.conversation.records.events import GivenRevoked as GivenRevoked
     from holdfast.conversation.records.events import GrantGiven as GrantGiven
     from holdfast.conversation.records.events import GrantRevoked as GrantRevoked
+    from holdfast.conversation.records.events import InputDue as InputDue
+    from holdfast.conversation.records.events import InputJoined as InputJoined
+    from holdfast.conversation.records.events import InputRescheduled as InputRescheduled
+    from holdfast.conversation.records.events import InputSuperseded as InputSuperseded
+    from holdfast.conversation.records.events import InputWithdrawn as InputWithdrawn
     from holdfast.conversation.records.events import MessageAccepted as MessageAccepted
     from holdfast.conversation.records.events import ModelAnswered as ModelAnswered
     from holdfast.conversation.records.events import NothingCancelled as NothingCancelled
+    from holdfast.conversation.records.events import Origin as Origin
     from holdfast.conversation.records.events import PendingCancelled as PendingCancelled
     from holdfast.conversation.records.events import RequestedCall as RequestedCall
     from holdfast.conversation.records.events import RunScheduled as RunScheduled

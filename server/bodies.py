@@ -46,12 +46,12 @@ class _Query(BaseModel):
 def _body(name: str, says: str, method: Callable[..., Any], **own: Any) -> type[Body]:
     """The body with the arguments of a client's method, except those in the path.
 
-    `own` has, by argument, what is not taken from the method: a description, a `Field` with bounds, or the type and default
-    where JSON needs others.
+    `own` has, by argument, what is not taken from the method (None: the argument stands in the path): a
+    description, a `Field` with bounds, or the type and default where JSON needs others.
     """
     kinds, taken = get_type_hints(method), dict[str, Any]()
     for one in signature(method).parameters.values():
-        if one.name not in _OF_PATHS:
+        if one.name not in _OF_PATHS and own.get(one.name, "") is not None:
             said = own.get(one.name, _KEY if one.name in KEYS else "")
             field = Field(description=said or None) if isinstance(said, str) else said
             taken[one.name] = Annotated[_in_json(kinds[one.name]), field], ... if one.default is one.empty else one.default
@@ -80,9 +80,27 @@ StartBody = _body(
     context="Any JSON value; tools read it, the model does not see it.",
     attended="Whether a person can be asked. If not, the agent says what is done instead. False takes the scope `unattended`.",
 )
+_AT = "When it is queued: RFC 3339 with a zone, or integer milliseconds UTC."
+_PRIORITY = "From 0 (first) to 255 (last); in order within a priority."
+_ORIGIN = "Where it comes from, as its sender says."
 MessageBody = _body(
     *("MessageBody", "The user's next message.", AsyncConversation.send),
     text=_text_of("A text, or a list of parts."),
+    when="What it does while a turn goes on or waits.",
+    at=(Annotated[int | str | None, Field(description=_AT)], None),
+    priority=Field(ge=0, le=255, description=_PRIORITY),
+    origin=_ORIGIN,
+)
+InterruptBody = _body(
+    *("InterruptBody", "What the conversation goes on with.", AsyncConversation.interrupt),
+    text=(_text_of("A text, or a list of parts; by default it rests then.")[0], None),
+    origin=_ORIGIN,
+)
+RescheduleBody = _body(
+    *("RescheduleBody", "Another time or priority for a message that waits.", AsyncConversation.reschedule),
+    message_id=None,
+    at=(Annotated[int | str | None, Field(description=_AT)], None),
+    priority=Field(ge=0, le=255, description=_PRIORITY),
 )
 CancelBody = _body(
     *("CancelBody", "A turn to cancel.", AsyncConversation.cancel),

@@ -78,8 +78,17 @@ async def send(asked: Asked) -> replies.MessageReceiptReply:
     """Send the user's next message; during a turn it queues."""
     key = asked.key or uuid.uuid4().hex
     await quotas.use(asked.client, asked.caller, asked.path["conversation_id"], key, starts=False)
-    receipt = await asked.conversation.send(asked.body.text, message_id=key)
+    receipt = await asked.conversation.send(**{**dict(asked.body), "message_id": key})
     return replies.MessageReceiptReply(**receipt.model_dump(), message_id=key)
+
+
+async def interrupt(asked: Asked) -> replies.InterruptedReply:
+    """Cancel the turn with what waits, supersede what is queued, and begin with the text; all in one append."""
+    key = asked.key or uuid.uuid4().hex
+    if asked.body.text is not None:
+        await quotas.use(asked.client, asked.caller, asked.path["conversation_id"], key, starts=False)
+    done = await asked.conversation.interrupt(asked.body.text, origin=asked.body.origin, request_id=key)
+    return replies.InterruptedReply.model_validate({**done.model_dump(), "request_id": key})
 
 
 async def cancel(asked: Asked) -> replies.CancelledReply:
@@ -175,6 +184,15 @@ OPERATIONS = (
     of(verbs.MESSAGES_PAGE, "A page of the messages, in the OpenAI chat format.", query=bodies.PageQuery),
     of(verbs.SEND, send, reply=replies.MessageReceiptReply, body=bodies.MessageBody, room=of_message),
     of(verbs.MESSAGE, "What became of a message."),
+    of(verbs.INTERRUPT, interrupt, reply=replies.InterruptedReply, body=bodies.InterruptBody, room=of_message),
+    of(verbs.QUEUE, "The messages that no turn has taken up yet.", reply=replies.QueueReply),
+    of(verbs.WITHDRAW, "Withdraw a message before its turn begins.", reply=replies.RevokedReply, body=bodies.RequestBody),
+    of(
+        verbs.RESCHEDULE,
+        "Give a message that waits for its turn another time or priority.",
+        reply=replies.RevokedReply,
+        body=bodies.RescheduleBody,
+    ),
     of(verbs.TURNS_PAGE, "A page of the turns, oldest first.", query=bodies.PageQuery),
     of(verbs.TURN, "One turn: status, reply or error, and what it used."),
     of(verbs.CANCEL, cancel, reply=replies.CancelledReply, body=bodies.CancelBody),

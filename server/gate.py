@@ -16,7 +16,7 @@ LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")
 """The names of a server on loopback. Another name means that a page pointed its own name here (DNS rebinding)."""
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 PREFLIGHT = {
-    "Access-Control-Allow-Methods": "GET, POST, DELETE",
+    "Access-Control-Allow-Methods": "GET, POST, PATCH, DELETE",
     "Access-Control-Allow-Headers": "Authorization, Content-Type, Idempotency-Key, Last-Event-ID, X-Request-Id, traceparent",
     "Access-Control-Max-Age": "600",
 }

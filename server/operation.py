@@ -129,7 +129,7 @@ class Endpoint:
     """What answers a method on a path.
 
     Attributes:
-        method: `GET`, `POST` or `DELETE`.
+        method: `GET`, `POST`, `PATCH` or `DELETE`.
         path: The path; `{name}` stands for a part.
         scope: The scope that a caller needs; None: anybody may, and the caller is not identified.
         also: Further scopes that a caller needs, if it also does what those are for.

@@ -12,7 +12,19 @@ from typing import Any, NamedTuple, cast
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from holdfast import errors
-from holdfast.client import ConversationState, Event, Message, Page, PendingCall, RunningCall, Turn, Usage, Wait, replies
+from holdfast.client import (
+    ConversationState,
+    Event,
+    Message,
+    Page,
+    PendingCall,
+    QueuedMessage,
+    RunningCall,
+    Turn,
+    Usage,
+    Wait,
+    replies,
+)
 from holdfast.client.log_pages import MessagePage
 from holdfast.client.tree import Node
 from holdfast.conversation import CallTarget, Principal, Status
@@ -63,10 +75,15 @@ REPLIES: Mapping[type[BaseModel], Row] = {
     CallTarget: Row("kind value level"),
     Page[Turn]: Row("items next"),
     MessagePage: Row("items next again"),
-    Message: Row("message_id status turn_id reply error attempts accepted_at"),
-    Turn: Row("turn_id message_id status reply error failed stopped attempts usage started_at ended_at duration_ms"),
+    Message: Row("message_id status turn_id reply error attempts accepted_at due_at joined_at superseded_by"),
+    Turn: Row("turn_id message_id status reply error failed stopped attempts joined usage started_at ended_at duration_ms"),
     Usage: Row("model_calls input_tokens output_tokens"),
     replies.MessageReceiptReply: Row(f"{_RECEIPT} message_id"),
+    replies.InterruptedReply: Row(
+        "conversation_id seq accepted_at turn_id cancelled superseded epoch duplicate request_id audit_head"
+    ),
+    replies.QueueReply: Row("items"),
+    QueuedMessage: Row("message_id status text priority due_at steers origin principal accepted_at"),
     replies.DecisionReceiptReply: Row(f"{_RECEIPT} decision_id settled votes needed"),
     replies.SettledReply: Row(f"{_RECEIPT} suspension_id settled votes needed"),
     replies.DecidedManyReply: Row("conversation_id decision_id items"),
@@ -83,7 +100,12 @@ REPLIES: Mapping[type[BaseModel], Row] = {
 
 EVENTS: Mapping[type[BaseModel], Row] = {
     log.ConversationStarted: Row("conversation_id agent attended", hidden="app context parent"),
-    log.MessageAccepted: Row("message_id text principal", hidden="digest traceparent salt head"),
+    log.MessageAccepted: Row("message_id text principal priority due_at steers origin", hidden="digest traceparent salt head"),
+    log.InputDue: Row("message_seqs"),
+    log.InputJoined: Row("turn_id message_seqs"),
+    log.InputRescheduled: Row("message_seq due_at priority principal", "request_id", "digest salt head"),
+    log.InputWithdrawn: Row("message_seq principal", "request_id", "salt head"),
+    log.InputSuperseded: Row("message_seqs message_ids by_seq epoch turn_id calls principal", "request_id", "digest salt head"),
     parts.TextPart: Row("type text"),
     parts.ImagePart: Row("type image_url"),
     parts.ImageUrl: Row("url detail"),
@@ -98,7 +120,7 @@ EVENTS: Mapping[type[BaseModel], Row] = {
     ),
     log.CallHeld: Row(
         f"approval arguments_at resumed batch_id {_CALL}",
-        hidden="on_lost decided_at prompt rule rule_reason targets approvers ruling on_timeout share",
+        hidden="on_lost decided_at prompt rule rule_reason targets approvers ruling on_timeout share held_until",
     ),
     log.CallSuspended: Row(
         f"approval suspension_id suspension_kind arguments_at expires_at batch_id {_CALL}",
@@ -140,6 +162,10 @@ OPERATIONS = frozenset(
             "listMessages",
             "send",
             "getMessage",
+            "listQueue",
+            "interrupt",
+            "withdraw",
+            "reschedule",
             "listTurns",
             "getTurn",
             "cancel",
@@ -154,7 +180,7 @@ OPERATIONS = frozenset(
 _PLAIN = (
     *(Refusal, errors.AlreadyVoted, errors.ConversationEnded, errors.ConversationNotFound, errors.InvalidConversationId),
     *(errors.InvalidDecision, errors.InvalidInput, errors.InvalidMessage, errors.MessageNotFound, errors.Overloaded),
-    *(errors.QueueFull, errors.StaleCall, errors.TurnNotFound),
+    *(errors.ConversationBusy, errors.NotQueued, errors.QueueFull, errors.StaleCall, errors.TurnNotFound),
 )
 """Errors that a page gets unchanged."""
 

@@ -15,7 +15,7 @@ from holdfast.actors.workers import Delivered, SetAside
 from holdfast.agent import Agent
 from holdfast.conversation import Command, Receipt, Reply, Start, State, Wake, outstanding
 from holdfast.conversation.log.owed import OWN, addressed
-from holdfast.conversation.records.commands import Request
+from holdfast.conversation.records.command_base import Request
 from holdfast.errors import ConversationNotFound, Fenced, HoldfastError, Quarantined
 from holdfast.persistence import AppRecord, Lane, MemoryStore, Takeover, TakeoverReason, Verdict
 from holdfast.registry.courier import LONGEST_MS

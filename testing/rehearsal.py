@@ -5,18 +5,30 @@ import contextlib
 import copy
 import functools
 import math
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack
 from typing import Any, Concatenate, NoReturn, ParamSpec, Required, Self, TypedDict, TypeVar, Unpack
 
 from holdfast.agent import Agent, App, Rules
 from holdfast.client import verbs
-from holdfast.client.audit import AuditReport, Kept, report
+from holdfast.client.audit import report
 from holdfast.client.conversation import AsyncConversation
 from holdfast.client.operation import Verb, attended_of, context_of, is_time, principal_of
 from holdfast.client.results import AsyncPendingCall, PendingCall, resolver
 from holdfast.client.stack_state import call_of, shown
-from holdfast.conversation import Command, Decision, Grant, Principal, Receipt, Reply, Start, State, Wake, outstanding
+from holdfast.client.turns import seq_of
+from holdfast.conversation import (
+    Command,
+    Decision,
+    Grant,
+    Principal,
+    Receipt,
+    Reply,
+    Start,
+    State,
+    Wake,
+    outstanding,
+)
 from holdfast.conversation.ids import check_conversation_id
 from holdfast.conversation.terms.parts import Content, GivenContent
 from holdfast.errors import ConfigurationError, ConversationNotFound, InvalidInput
@@ -69,6 +81,18 @@ def then_rests(
     async def called(rehearsal: "Rehearsal", /, *args: P.args, **kwargs: P.kwargs) -> RehearsalResult[Awaitable[Receipt]]:
         await method(rehearsal._conversation, *args, **kwargs)  # noqa: SLF001 - the same module's own
         return await rehearsal.rest()
+
+    return called
+
+
+def as_it_is(
+    method: Callable[Concatenate[AsyncConversation, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate["Rehearsal", P], Coroutine[Any, Any, T]]:
+    """A conversation's method as a rehearsal has it, which does not wait for anything."""
+
+    @functools.wraps(method)
+    async def called(rehearsal: "Rehearsal", /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await method(rehearsal._conversation, *args, **kwargs)  # noqa: SLF001 - the same module's own
 
     return called
 
@@ -189,6 +213,13 @@ class Rehearsal:
     revoke = then_rests(AsyncConversation.revoke)
     revoke_given = then_rests(AsyncConversation.revoke_given)
     end = then_rests(AsyncConversation.end)
+    interrupt = then_rests(AsyncConversation.interrupt)
+    withdraw = then_rests(AsyncConversation.withdraw)
+    reschedule = then_rests(AsyncConversation.reschedule)
+    post = as_it_is(AsyncConversation.send)
+    """Send the user's next message without waiting for the conversation to rest: for bodies that only `advance` ends."""
+    queue = as_it_is(AsyncConversation.queue)
+    audit = as_it_is(AsyncConversation.audit)
 
     async def resolve(
         self, call: PendingCall[Any] | str, decision: Decision, *, decision_id: str | None = None
@@ -202,10 +233,6 @@ class Rehearsal:
             of = self.child(call.conversation_id)
         await of._conversation.resolve(call, decision, decision_id=decision_id)  # noqa: SLF001 - this class's own
         return await self.rest()
-
-    async def post(self, text: GivenContent, *, message_id: str | None = None) -> Receipt:
-        """Send the user's next message without waiting for the conversation to rest: for bodies that only `advance` ends."""
-        return await self._conversation.send(text, message_id=message_id)
 
     async def advance(self, seconds: float) -> RehearsalResult[Awaitable[Receipt]]:
         """Move the clock forward; each deadline on the way passes at its moment, with its consequences.
@@ -252,10 +279,6 @@ class Rehearsal:
         """The grants that stand now, in the order in which they were given; none once the conversation has ended."""
         state = await self._log()
         return [] if state.ended else [grant for grant in state.grants if grant.is_active(self.now)]
-
-    async def audit(self, *, receipts: Sequence[Kept] | Kept = ()) -> AuditReport:
-        """The chain of the decisions so far, checked; see `AsyncConversation.audit`."""
-        return await self._conversation.audit(receipts=receipts)
 
     async def result(self) -> RehearsalResult[Awaitable[Receipt]]:
         """The state of the conversation now, with its log and its runs."""
@@ -424,6 +447,8 @@ class RehearsalGateway:
             found = await report(lambda work: work(store), of.id, arguments["receipts"])
         elif verb is verbs.PENDING_OF:
             found = [PendingCall.of(view, self.resolve) for view in await store.pending_of(of.id)]
+        elif verb.read is not None:
+            found = await verb.read(store, **arguments)
         else:
             found = verb.replied(await of._ask(await _command(of, verb, dict(arguments))))  # noqa: SLF001 - as above
         reply: T = found
@@ -439,11 +464,13 @@ class RehearsalGateway:
 
 async def _command(of: Rehearsal, verb: Verb[Any], said: dict[str, Any]) -> Command:
     del said["conversation_id"]
-    if verb is verbs.SEND and (start := await of._start(**said)) is not None:  # noqa: SLF001 - the same module's own
+    if verb is verbs.SEND and (start := await of._start(said["text"], said["message_id"])) is not None:  # noqa: SLF001 - the same module's own
         return start
     if verb is verbs.RESOLVE:
         call = await call_of(of._store, said["suspension_id"], of.id)  # noqa: SLF001 - as above
         return verbs.RESOLVE_CALL.made(said | {"tool_call_id": call})
+    if verb in (verbs.WITHDRAW, verbs.RESCHEDULE):
+        said["message_seq"] = await seq_of(of._store, of.id, said["message_id"])  # noqa: SLF001 - as above
     if verb is verbs.CANCEL:
         del said["wait_s"]
     return verb.made(said)

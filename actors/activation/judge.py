@@ -13,8 +13,9 @@ from holdfast.actors.workers import NoWorker, WorkPaused
 from holdfast.conversation import AgentSpec, BeginTurn, Command, Event, Judgement, Reply, State, decide, outstanding
 from holdfast.conversation.judging.machine import effect_of
 from holdfast.conversation.log.owed import owed_by, quarantine_owes
-from holdfast.conversation.records.commands import Start, TurnPrepared
+from holdfast.conversation.records.commands import TurnPrepared
 from holdfast.conversation.records.idempotency import IdempotencyRecord
+from holdfast.conversation.records.input_commands import Start
 from holdfast.errors import CorruptStore, HoldfastError, NewerRecord
 from holdfast.persistence import Append, Appended, KnownIds, Store, Visited
 

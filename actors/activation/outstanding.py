@@ -10,7 +10,8 @@ from holdfast.actors.workers import Claimed, NoApp, NoWorker, WorkPaused
 from holdfast.backoff import Backoff
 from holdfast.conversation import BeginTurn, CallModel, Command, Effect, FailureReason, RunTool, Wake, outstanding
 from holdfast.conversation.judging.machine import effect_of
-from holdfast.conversation.records.commands import ModelFailed, ModelReplied, Outcome, RunFinished, RunLost, TurnPrepared
+from holdfast.conversation.records.command_base import Outcome
+from holdfast.conversation.records.commands import ModelFailed, ModelReplied, RunFinished, RunLost, TurnPrepared
 from holdfast.conversation.records.events import MessageAccepted, TurnStarted
 from holdfast.conversation.text.envelope import failure
 from holdfast.errors import ClusterError, CorruptStore, StoreError

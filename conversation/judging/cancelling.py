@@ -29,7 +29,7 @@ def cancel(state: State, command: CancelTurn) -> Judgement:
     if present is None or command.turn_id not in (None, present):
         return _nothing_cancelled(state, command)
     draft = _ending(state, command)
-    return draft.done(_cancel_turn(draft, command.request_id))
+    return draft.done(cancel_turn(draft, command.request_id))
 
 
 def cancel_pending(state: State, command: CancelPending) -> Judgement:
@@ -56,7 +56,7 @@ def end(state: State, command: End) -> Judgement:
     """End the conversation; open calls are cancelled, queued messages are dropped."""
     draft = _ending(state, command)
     if state.turn is not None:
-        _cancel_turn(draft, None)
+        cancel_turn(draft, None)
     seq = draft.emit(Ended(at=command.now, request_id=command.request_id, principal=command.principal))
     return draft.done(draft.receipt(seq))
 
@@ -84,7 +84,8 @@ def _nothing_cancelled(state: State, command: CancelTurn | CancelPending) -> Jud
     return Judgement(reply=reply, passing={request_key(command.request_id): known})
 
 
-def _cancel_turn(draft: Draft, request_id: str | None) -> Cancelled:
+def cancel_turn(draft: Draft, request_id: str | None) -> Cancelled:
+    """Cancel the current turn, or the one that is about to begin, with its open calls."""
     state = draft.state
     if state.turn is None:  # the message is accepted, and its turn is still being prepared
         draft.emit(

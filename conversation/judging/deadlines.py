@@ -2,7 +2,7 @@
 
 from holdfast.conversation.records.calls import Call, Suspension
 from holdfast.conversation.records.commands import EscalateCall, Wake
-from holdfast.conversation.records.events import CallEscalated, CallReminded, CallSuspended, SettledBy
+from holdfast.conversation.records.events import CallEscalated, CallReminded, CallSuspended, InputDue, SettledBy
 from holdfast.conversation.records.state import State
 from holdfast.conversation.terms.decisions import DecisionKind, DecisionRecord, SuspensionKind
 from holdfast.conversation.terms.spec import Approval
@@ -29,16 +29,20 @@ WITHOUT_STAGES = "a client's call and a wait for a machine have no other decider
 
 
 def wake(state: State, command: Wake) -> Judgement:
-    """Do what is due for each suspension. The model can recover from the error of a call that nobody decided."""
+    """Do what is due: for each suspension, for calls that are held until a time, and for delayed messages.
+
+    The model can recover from the error of a call that nobody decided.
+    """
     draft = Draft(state, command)
+    due = tuple(one.seq for one in state.delayed if one.due_at <= command.now)
+    if due:
+        draft.emit(InputDue(at=command.now, message_seqs=due))
     known = {*command.reads(state, command.spec)}
     for call in state.calls.due(command.now):
         if call.suspension is not None and known.issuperset(call.places_of_timeout(command.spec)):
             _act(draft, call, call.suspension)
-    if not draft.events:
-        return Judgement(ignored="nothing is due")
     advance(draft)
-    return draft.done()
+    return draft.done() if draft.events else Judgement(ignored="nothing is due")
 
 
 def escalate(state: State, command: EscalateCall) -> Judgement:

@@ -10,7 +10,8 @@ from typing import Any
 
 from holdfast.conversation.ids import check_request_id, payload_digest
 from holdfast.conversation.records.calls import Call, Suspension
-from holdfast.conversation.records.commands import Decided, Request, Resolve, ResolveMany
+from holdfast.conversation.records.command_base import Request
+from holdfast.conversation.records.commands import Decided, Resolve, ResolveMany, decision_digest
 from holdfast.conversation.records.events import CallSuspended, MessageAccepted, ModelAnswered, SettledBy, VoteCast
 from holdfast.conversation.records.idempotency import call_key, result_key, suspension_key
 from holdfast.conversation.records.state import State
@@ -115,7 +116,7 @@ def resolve_many(state: State, command: ResolveMany) -> Judgement:
 def _judged(draft: Draft, command: Request, call: Call, suspension: Suspension, sent: Resolve | Decided) -> Fitted:
     check_time(draft, call)
     check_permitted(draft, call)
-    digest = command.decision_digest(sent, call.needed)
+    digest = decision_digest(command, sent, call.needed)
     fitted = fit(draft, call, suspension, sent.ruling, decision_id=sent.decision_id, digest=digest)
     check_vote(draft, fitted)
     return fitted
@@ -278,9 +279,9 @@ def check_time(draft: Draft, call: Call) -> None:
 def check_permitted(draft: Draft, call: Call) -> None:
     """Refuse (`NotPermitted`) a decision by a person who may not decide this call."""
     state, command = draft.state, draft.command
-    message = command.read.get(state.turn.message_seq) if state.turn is not None else None
-    requester = message.principal if isinstance(message, MessageAccepted) else None
-    asked = (requester, *(() if state.parent is None else state.parent.editors))
+    messages = [command.read.get(seq) for seq in (() if state.turn is None else state.turn.asked_at)]
+    requesters = [one.principal if isinstance(one, MessageAccepted) else None for one in messages] or [None]
+    asked = (*requesters, *(() if state.parent is None else state.parent.editors))
     terms = call.deciders
     why = None if terms is None else next(filter(None, (terms.problem(draft.principal, one) for one in asked)), None)
     if why is not None:

@@ -43,13 +43,29 @@ class Cancelled(Record):
     )
 
 
+class Interrupted(Record):
+    """What an interruption cancelled and superseded; `seq` and `accepted_at` are those of its message, if it has one."""
+
+    conversation_id: str
+    seq: int = Field(description="The place in the log of the event that records its message, or else the interruption.")
+    accepted_at: int = Field(description="The time of that event, in integer milliseconds UTC.")
+    turn_id: str | None = Field(default=None, description="The turn that was cancelled; None if there was none.")
+    cancelled: tuple[str, ...] = Field(default=(), description="The ids of the calls that were cancelled.")
+    superseded: tuple[str, ...] = Field(default=(), description="The ids of the messages that are never answered.")
+    epoch: int = Field(default=0, description="How often the conversation has been interrupted, this time included.")
+    duplicate: bool = Field(default=False, description="Whether the interruption was recorded before, under the same key.")
+    audit_head: str = Field(
+        default="", description="The head of the audit chain after it; empty if there was nothing to interrupt."
+    )
+
+
 class Receipts(Record):
     """The durable acknowledgement of several decisions: a receipt for each, in their order."""
 
     receipts: tuple[Receipt, ...]
 
 
-Reply: TypeAlias = Receipt | Receipts | Cancelled | None
+Reply: TypeAlias = Receipt | Receipts | Cancelled | Interrupted | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,21 +11,26 @@ from holdfast.conversation.ids import check_request_id
 from holdfast.conversation.log.fold import evolve
 from holdfast.conversation.log.work import effect_of, outstanding
 from holdfast.conversation.records import commands as asked
-from holdfast.conversation.records.commands import Command, Decided, Numbered, Outcome, Request, Resolve, ResolveMany, Start
+from holdfast.conversation.records.command_base import Numbered, Outcome, Request
+from holdfast.conversation.records.commands import Command, Decided, Resolve, ResolveMany, decision_digest
 from holdfast.conversation.records.idempotency import IdempotencyRecord, request_digest
+from holdfast.conversation.records.input_commands import Interrupt, Reschedule, Send, Start, Withdraw
 from holdfast.conversation.records.state import State
 from holdfast.errors import ConversationExists, InvalidDecision, InvalidInput, InvalidMessage
 
 from . import cancelling, deadlines, deciding, delegating, granting, messages, noting, outcomes, telling, unattended
-from .judgement import Cancelled, Judgement, Receipt, Receipts
+from .judgement import Cancelled, Interrupted, Judgement, Receipt, Receipts
 from .table import LATE, TABLE, Handled, Ignored, Refused
 
 __all__ = ["decide", "effect_of", "evolve", "outstanding"]
 
 
 JUDGES: Mapping[type, Callable[[State, Any], Judgement]] = {
-    asked.Start: messages.start,
-    asked.Send: messages.send,
+    Start: messages.start,
+    Send: messages.send,
+    Interrupt: messages.interrupt,
+    Withdraw: messages.withdraw,
+    Reschedule: messages.reschedule,
     asked.Resolve: deciding.resolve,
     asked.ResolveMany: deciding.resolve_many,
     asked.Assign: noting.note,
@@ -49,12 +54,22 @@ JUDGES: Mapping[type, Callable[[State, Any], Judgement]] = {
 }
 """The judge of each command that the table handles."""
 
-_NAMING = (asked.Assign, asked.Comment, asked.Snooze, asked.EscalateCall, asked.Revoke, asked.RevokeGiven)
+_NAMING = (
+    Withdraw,
+    Reschedule,
+    asked.Assign,
+    asked.Comment,
+    asked.Snooze,
+    asked.EscalateCall,
+    asked.Revoke,
+    asked.RevokeGiven,
+)
 """The requests that are told apart by what they name."""
 _ENDING = (InvalidInput, "request_id", "another request", "use a new id for each request")
 _ELSE = (InvalidInput, "request_id", "something else", "use a new request_id for a new request")
 _USED: Mapping[type[Request], tuple[type[InvalidInput], str, str, str]] = {
-    asked.Send: (InvalidMessage, "message_id", "another message", "use a new message_id for a new message"),
+    Send: (InvalidMessage, "message_id", "another message", "use a new message_id for a new message"),
+    Interrupt: (InvalidInput, "request_id", "another message or request", "use a new request_id for a new interruption"),
     Resolve: (InvalidDecision, "decision_id", "another decision", "use a new decision_id for a new decision"),
     ResolveMany: (InvalidDecision, "decision_id", "other decisions", "use a new decision_id for new decisions"),
     **dict.fromkeys((asked.CancelTurn, asked.CancelPending, asked.End), _ENDING),
@@ -77,6 +92,8 @@ def decide(state: State, command: Command) -> Judgement:
         BatchRefused: One of several decisions cannot be taken, so none was.
         InvalidMessage: The message cannot be used, or its id was used for another message.
         InvalidInput: The conversation or request id cannot be used, or the request id was used for another request.
+        ConversationBusy: A turn goes on or waits, and the message was to be refused then.
+        NotQueued: The message does not wait for its turn any more.
         QueueFull: As many messages are queued as the limits allow.
         ConversationNotFound: The conversation was never started.
         ConversationExists: The conversation was started before, with another message, agent or context.
@@ -109,7 +126,9 @@ def repeated(state: State, command: Request) -> Judgement | None:
     known = [command.known.get(key) for key in command.lookups()]
     if not any(known):
         return None
-    parts: Sequence[Request | Decided] = command.decisions if isinstance(command, ResolveMany) else (command,)
+    parts: Sequence[Request | Decided] = (command,) * len(known)
+    if isinstance(command, ResolveMany):
+        parts = command.decisions
     for part, record in zip(parts, known, strict=True):
         if record is None or not _is_same(state, command, part, record):
             if isinstance(command, Start):
@@ -120,6 +139,10 @@ def repeated(state: State, command: Request) -> Judgement | None:
     if isinstance(command, ResolveMany):
         return Judgement(reply=Receipts(receipts=tuple(_receipt(state, record) for record in records)))
     before = records[0]
+    if isinstance(command, Interrupt):
+        about: dict[str, Any] = {"seq": records[-1].seq, "accepted_at": before.at, "epoch": before.epoch, "duplicate": True}
+        about |= {"turn_id": before.turn_id, "cancelled": before.calls, "superseded": before.messages}
+        return Judgement(reply=Interrupted(conversation_id=state.conversation_id, audit_head=before.head, **about))
     if not isinstance(command, asked.CancelTurn | asked.CancelPending):
         return Judgement(reply=_receipt(state, before))
     about = {"conversation_id": state.conversation_id, "turn_id": before.turn_id, "calls": before.calls}
@@ -128,10 +151,10 @@ def repeated(state: State, command: Request) -> Judgement | None:
 
 def _is_same(state: State, command: Request, part: Request | Decided, known: IdempotencyRecord) -> bool:
     match part:
-        case Start() | asked.Send():
+        case Start() | Send() | Interrupt():
             return known.digest == part.digest
         case Resolve() | Decided():
-            return known.digest == command.decision_digest(part, known.needed)
+            return known.digest == decision_digest(command, part, known.needed)
         case asked.CancelTurn(turn_id=str() as named) if named != known.turn_id:
             # A cancellation that found nothing cannot have named the current turn: it would have cancelled it.
             return known.digest == part.kind and known.turn_id is None and named != state.present_turn_id

@@ -32,7 +32,7 @@ from holdfast.conversation.text.envelope import failure
 
 from . import delegating, granting
 from .judgement import Judgement
-from .progress import Draft, advance, asks, begin, deny, drafted, fail, finish, granted, schedule, suspend, take
+from .progress import PAUSED, Draft, advance, asks, begin, deny, drafted, fail, finish, granted, join, schedule, suspend, take
 from .table import LATE
 from .unattended import ruling_at_proposal
 
@@ -54,8 +54,6 @@ FRUITLESS = {
     ),
 }
 TERMS = f"the names of those who may decide this call have more than {MOST_BYTES} bytes"
-PAUSED = "pause_turn"
-"""The finish reason of an answer that the provider continues at the next model call."""
 NAME_CHARS = 256
 """How many characters of a tool's name, as the model wrote it, are kept; real names are shorter."""
 MAX_CALLS = "the model asked for {} calls in one answer, {} are allowed (Limits.max_calls)"
@@ -68,7 +66,7 @@ REPLY_BYTES = "the model's answer has {} bytes, {} are allowed (Limits.reply_byt
 
 
 def turn_prepared(state: State, command: TurnPrepared) -> Judgement:
-    """Begin the turn of the oldest queued message, with the spec in force; without a spec the turn fails at once."""
+    """Begin the turn of the first queued message, with the spec in force; without a spec the turn fails at once."""
     if state.turn is not None or not state.queue:
         return Judgement(ignored=LATE.why)
     draft = Draft(state, command)
@@ -122,7 +120,7 @@ def model_replied(state: State, command: ModelReplied) -> Judgement:
     elif proposed or command.finish_reason == PAUSED:
         _take_up(draft, proposed, seq)
         advance(draft)
-    else:
+    elif stopped is not None or state.turn.model_calls + 1 >= state.turn.max_model_calls or not join(draft):
         draft.emit(TurnCompleted(at=command.now, turn_id=state.turn.turn_id, reply_seq=seq, stopped=stopped))
     return draft.done()
 

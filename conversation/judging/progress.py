@@ -10,13 +10,15 @@ from holdfast.conversation.ids import child_id, suspension_id
 from holdfast.conversation.log.auditing import linked
 from holdfast.conversation.log.fold import evolve
 from holdfast.conversation.records.calls import Call, CallDetails
-from holdfast.conversation.records.commands import Command, Request, RunSuspended
+from holdfast.conversation.records.command_base import Request
+from holdfast.conversation.records.commands import Command, ModelReplied, RunSuspended
 from holdfast.conversation.records.event_base import ChainLink, FailureReason
 from holdfast.conversation.records.events import (
     CallHeld,
     CallResolved,
     CallSuspended,
     Event,
+    InputJoined,
     RunScheduled,
     SettledBy,
     SuspensionSettled,
@@ -42,6 +44,8 @@ OF_TOOL = frozenset({SuspensionKind.APPROVAL, SuspensionKind.ELICITATION, Suspen
 CARRIED_OUT_BY = {Executor.CLIENT: SuspensionKind.CLIENT_EXEC, Executor.AGENT: SuspensionKind.DELEGATE}
 """The kind of the wait for those who carry a call out elsewhere."""
 ANSWERED_BY_SCHEMA = frozenset({SuspensionKind.ELICITATION, SuspensionKind.CLIENT_EXEC})
+PAUSED = "pause_turn"
+"""The finish reason of an answer that the provider continues at the next model call."""
 MAX_MODEL_CALLS = "the turn reached its limit of {} model calls (Limits.max_model_calls)"
 
 
@@ -52,6 +56,11 @@ class Draft:
     state: State
     command: Command
     events: list[Event] = field(default_factory=list)
+    calls_model: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        # Whether a model call goes on that the command does not end.
+        self.calls_model = self.state.model_called and not isinstance(self.command, ModelReplied)
 
     @property
     def now(self) -> int:
@@ -362,7 +371,10 @@ def _of_review(asked: RunSuspended, now: int, timeout_s: float) -> dict[str, obj
 
 
 def advance(draft: Draft) -> None:
-    """Let held calls begin whose turn it is; fail the turn if no call is open and its model calls are used up."""
+    """Let held calls begin whose turn it is. Once no call is open, the turn goes on: steered messages join it.
+
+    It fails if its model calls are used up. A model call that goes on is not disturbed.
+    """
     turn = draft.state.turn
     if turn is None:
         return
@@ -371,8 +383,21 @@ def advance(draft: Draft) -> None:
         names = ("prompt", "rule_reason", "on_timeout")
         asked = {name: getattr(held, name) for name in names} if isinstance(held, CallHeld) else {}
         begin(draft, call, **asked)
-    if not draft.state.calls.any_open and turn.model_calls >= turn.max_model_calls:
+    if draft.state.calls.any_open or draft.calls_model:
+        return
+    if turn.model_calls >= turn.max_model_calls:
         fail(draft, MAX_MODEL_CALLS.format(turn.max_model_calls), FailureReason.MAX_MODEL_CALLS)
+    elif not (isinstance(draft.command, ModelReplied) and draft.command.finish_reason == PAUSED):
+        join(draft)
+
+
+def join(draft: Draft) -> bool:
+    """Let the steered messages join the turn, before its next model call; whether there are any."""
+    turn = draft.state.turn
+    if turn is None or not turn.steered:
+        return False
+    draft.emit(InputJoined(at=draft.now, turn_id=turn.turn_id, message_seqs=tuple(one.seq for one in turn.steered)))
+    return True
 
 
 def fail(draft: Draft, error: str, reason: FailureReason | None) -> None:
@@ -385,11 +410,12 @@ def _ready(draft: Draft) -> tuple[Call, ...]:
     calls = draft.state.calls
     match _execution(draft.spec):
         case Execution.SEQUENTIAL:
-            return () if calls.any_running or calls.any_awaiting else calls.held()[:1]
+            found = () if calls.any_running or calls.any_awaiting else calls.held()[:1]
         case Execution.BATCH:
-            return () if _undecided(draft) else calls.held()
+            found = () if _undecided(draft) else calls.held()
         case Execution.PARALLEL:
-            return calls.held()
+            found = calls.held()
+    return tuple(call for call in found if call.held_until <= draft.now)
 
 
 def _undecided(draft: Draft) -> bool:

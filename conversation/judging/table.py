@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from holdfast.conversation.records.commands import COMMANDS, Outcome, Request
+from holdfast.conversation.records.command_base import Outcome, Request
+from holdfast.conversation.records.commands import COMMANDS
 from holdfast.conversation.records.state import Status
 from holdfast.errors import ConversationEnded, ConversationExists, ConversationNotFound
 
@@ -50,11 +51,11 @@ def _row(*, requests: Cell, start: Cell = _EXISTS, outcomes: tuple[str, ...] = (
 
 TABLE: dict[Status, dict[str, Cell]] = {
     Status.ABSENT: _row(requests=_NOT_FOUND, start=_HANDLED, wake=_NOTHING),
-    Status.IDLE: _row(requests=_HANDLED, wake=_NOTHING),
-    Status.GENERATING: _row(requests=_HANDLED, outcomes=("turn_prepared", "model_replied", "model_failed"), wake=_NOTHING),
-    Status.EXECUTING_TOOLS: _row(requests=_HANDLED, outcomes=_OF_RUNS, wake=_NOTHING),
+    Status.IDLE: _row(requests=_HANDLED, wake=_HANDLED),
+    Status.GENERATING: _row(requests=_HANDLED, outcomes=("turn_prepared", "model_replied", "model_failed"), wake=_HANDLED),
+    Status.EXECUTING_TOOLS: _row(requests=_HANDLED, outcomes=_OF_RUNS, wake=_HANDLED),
     Status.AWAITING_INPUT: _row(requests=_HANDLED, outcomes=_OF_RUNS, wake=_HANDLED),
-    Status.FAILED: _row(requests=_HANDLED, wake=_NOTHING),
+    Status.FAILED: _row(requests=_HANDLED, wake=_HANDLED),
     Status.ENDED: _row(requests=_ENDED, start=_ENDED, wake=_NOTHING),
 }
 """What happens to each kind of command in each status. Known duplicates are answered before the table is consulted."""

@@ -51,8 +51,9 @@ class AuditEntry:
         str,
         Field(
             description="The kind of the event: `message_accepted`, `suspension_settled`, `vote_cast`, `call_escalated`, "
-            "`grant_given`, `grant_revoked`, `given_revoked`, `turn_cancelled`, `pending_cancelled`, `conversation_ended`; "
-            "`call_resolved` if a rule denies a call. Empty if the entry cannot be read."
+            "`grant_given`, `grant_revoked`, `given_revoked`, `turn_cancelled`, `pending_cancelled`, `input_withdrawn`, "
+            "`input_rescheduled`, `input_superseded`, `conversation_ended`; `call_resolved` if a rule denies a call. Empty if "
+            "the entry cannot be read."
         ),
     ] = ""
     tool_call_id: str = ""
@@ -60,8 +61,8 @@ class AuditEntry:
     subject: Annotated[
         str,
         Field(
-            description="What else it is about: the turn, the grant, the rule, the grants that settled it (one a line), or the "
-            "count of votes (`1 of 2`)."
+            description="What else it is about: the turn, the message's place in the log, the grant, the rule, the grants that "
+            "settled it (one a line), or the count of votes (`1 of 2`)."
         ),
     ] = ""
     shown_digest: Annotated[str, Field(description="The digest of what was shown to the person who decided.")] = ""
@@ -219,6 +220,14 @@ def entry_of(conversation_id: str, seq: int, event: ChainLink) -> AuditEntry:
             votes = (vote.suspension_id for vote in event.votes)
             said["subject"] = f"{event.proof or 'anybody'}:{event.by}"
             said["body_digest"] = _salted(salt, *event.grants, *votes)
+        case events.InputWithdrawn():
+            said["subject"] = str(event.message_seq)
+        case events.InputRescheduled():
+            said["subject"] = str(event.message_seq)
+            said["body_digest"] = _salted(salt, str(event.due_at), str(event.priority))
+        case events.InputSuperseded():
+            parts = (str(event.epoch), str(event.by_seq), *map(str, event.message_seqs), *event.calls)
+            said |= {"subject": event.turn_id or "", "body_digest": _salted(salt, *parts)}
         case events.TurnCancelled() | events.PendingCancelled():
             said |= {"subject": event.turn_id, "body_digest": _salted(salt, *event.calls)}
     return AuditEntry(conversation_id, seq, event.at, event.kind, format=2 if salt else 1, **said)

@@ -1,6 +1,7 @@
 """The fold: how each event changes the state. Recovery is only this."""
 
 from collections.abc import Collection
+from operator import attrgetter
 from typing import Any, Literal, assert_never
 
 from holdfast.conversation.records import events
@@ -30,6 +31,16 @@ def _apply(state: State, event: Event) -> State:  # noqa: C901, PLR0911, PLR0912
             return state.model_copy(update={"created_at": event.at, **about})
         case events.MessageAccepted():
             return _message_accepted(state, event)
+        case events.InputDue():
+            return _due(state, event.message_seqs)
+        case events.InputJoined():
+            return _joined(state, event.message_seqs)
+        case events.InputRescheduled():
+            return _rescheduled(state, event)
+        case events.InputWithdrawn():
+            return _without_input(state, {event.message_seq})
+        case events.InputSuperseded():
+            return _without_input(state, set(event.message_seqs)).model_copy(update={"epoch": event.epoch})
         case events.TurnStarted():
             return _turn_started(state, event)
         case events.ModelAnswered():
@@ -71,7 +82,7 @@ def _apply(state: State, event: Event) -> State:  # noqa: C901, PLR0911, PLR0912
         case events.PendingCancelled() | events.NothingCancelled():
             return state
         case events.Ended():
-            return state.model_copy(update={"ended": True, "queue": ()})
+            return state.model_copy(update={"ended": True, "queue": (), "delayed": ()})
         case _:
             assert_never(event)
 
@@ -92,8 +103,42 @@ def _with_call(state: State, call: Call) -> State:
 
 
 def _message_accepted(state: State, event: events.MessageAccepted) -> State:
-    queued = Queued(seq=state.seq + 1, traceparent=event.traceparent)
-    return state.model_copy(update={"queue": (*state.queue, queued)})
+    about = {name: getattr(event, name) for name in ("priority", "due_at", "traceparent")}
+    message = Queued(seq=state.seq + 1, **about)
+    if event.steers:
+        return _with_turn(state, steered=(*_turn(state).steered, message))
+    return _with_input(state, message)
+
+
+def _with_input(state: State, message: Queued) -> State:
+    """The state with a message behind those before which it does not come: in the queue, or among the delayed ones."""
+    order = attrgetter("due_at" if message.due_at else "priority")
+    name = "delayed" if message.due_at else "queue"
+    return state.model_copy(update={name: tuple(sorted((*getattr(state, name), message), key=order))})
+
+
+def _without_input(state: State, seqs: Collection[int]) -> State:
+    queue, delayed = (tuple(one for one in waiting if one.seq not in seqs) for waiting in (state.queue, state.delayed))
+    state = state.model_copy(update={"queue": queue, "delayed": delayed})
+    if state.turn is None or not state.turn.steered:
+        return state
+    return _with_turn(state, steered=tuple(one for one in state.turn.steered if one.seq not in seqs))
+
+
+def _due(state: State, seqs: Collection[int]) -> State:
+    for message in [one for one in state.delayed if one.seq in seqs]:
+        state = _with_input(_without_input(state, {message.seq}), message.model_copy(update={"due_at": 0}))
+    return state
+
+
+def _joined(state: State, seqs: tuple[int, ...]) -> State:
+    return _with_turn(_without_input(state, seqs), joined=(*_turn(state).joined, *seqs))
+
+
+def _rescheduled(state: State, event: events.InputRescheduled) -> State:
+    message = next(one for one in state.waiting if one.seq == event.message_seq)
+    changes = {"due_at": event.due_at, "priority": event.priority}
+    return _with_input(_without_input(state, {message.seq}), message.model_copy(update=changes))
 
 
 def _turn_started(state: State, event: events.TurnStarted) -> State:
@@ -104,7 +149,11 @@ def _turn_started(state: State, event: events.TurnStarted) -> State:
 
 def _turn_over(state: State, event: OfTurn, outcome: Literal["completed", "failed", "cancelled"], **more: Any) -> State:
     last = LastTurn(turn_id=event.turn_id, outcome=outcome, seq=state.seq + 1, **more)
-    return state.model_copy(update={"turn": None, "last": last})
+    steered = _turn(state).steered
+    state = state.model_copy(update={"turn": None, "last": last})
+    for message in steered:  # it waits for a turn of its own
+        state = _with_input(state, message)
+    return state
 
 
 def _run_scheduled(state: State, event: events.RunScheduled) -> State:

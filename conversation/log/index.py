@@ -163,6 +163,13 @@ def _facts_of(event: Event, seq: int) -> Iterator[tuple[str, IdempotencyRecord]]
             yield result_key(event.tool_call_id), record(by=event.by)
         case GivenRevoked():
             yield from ((notes_key(vote.suspension_id), record()) for vote in event.votes)
+        case recorded.InputRescheduled():
+            yield request_key(event.request_id), record(digest=event.digest, head=head)
+            return
+        case recorded.InputSuperseded():
+            said = {"turn_id": event.turn_id, "calls": event.calls, "messages": event.message_ids, "epoch": event.epoch}
+            yield request_key(event.request_id), record(digest=event.digest, head=head, **said)
+            return
     request_id = vars(event).get("request_id")
     if request_id is not None:
         kind = event.what if isinstance(event, recorded.NothingCancelled) else _REQUESTS[type(event)]
@@ -177,6 +184,7 @@ _REQUESTS = {
     recorded.CallCommented: "comment",
     recorded.CallSnoozed: "snooze",
     recorded.CallEscalated: "escalate",
+    recorded.InputWithdrawn: "withdraw",
     recorded.TurnCancelled: "cancel",
     recorded.PendingCancelled: "cancel_pending",
     recorded.GrantRevoked: "revoke",

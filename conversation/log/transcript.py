@@ -1,6 +1,6 @@
 """The messages of a conversation in the OpenAI chat format, folded from its log."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from holdfast.conversation.records import events
@@ -16,8 +16,8 @@ class Transcript:
     """Messages without the system message, fed event by event in the order of the log.
 
     A message of parts has a list as its content, as has a result with images or files: its envelope, then those. A queued
-    message appears where its turn begins. Results are in the model's order of calls; while some are missing, the
-    others are shown.
+    message appears where its turn begins, or where it joins one. Results are in the model's order of calls; while some are
+    missing, the others are shown.
 
     An assistant message has up to three additional keys, which are not sent to providers as they are: `reasoning_content`, the
     thinking that the model showed; `provider`, a dict that only the provider can read; `finish_reason`, if the message was cut
@@ -38,8 +38,14 @@ class Transcript:
             case events.MessageAccepted():
                 self._queued[seq] = event.text
             case events.TurnStarted():
-                self._close_round()
-                self._messages.append({"role": "user", "content": in_chat_format(self._queued.pop(event.message_seq))})
+                self._ask((event.message_seq,))
+            case events.InputJoined():
+                self._ask(event.message_seqs)
+            case events.InputSuperseded():
+                for message in event.message_seqs:
+                    self._queued.pop(message, None)
+            case events.InputWithdrawn():
+                self._queued.pop(event.message_seq, None)
             case ModelAnswered():
                 self._close_round()
                 self._messages.append(_assistant(event))
@@ -48,6 +54,10 @@ class Transcript:
                 self._results[event.tool_call_id] = event
             case _:
                 pass  # no other event is a message
+
+    def _ask(self, seqs: Iterable[int]) -> None:
+        self._close_round()
+        self._messages += [{"role": "user", "content": in_chat_format(self._queued.pop(seq))} for seq in seqs]
 
     @property
     def settled(self) -> int:

@@ -131,14 +131,15 @@ class Call(CallDetails):
 
     `attempt` counts its runs, `resumed` those that followed a decision on a suspension of the previous run. `decided_at` is the
     `seq` of the decision that its next or current run follows from; 0: none. `held_at` is the `seq` of the event with a held
-    call's prompt. `grants` are the ids of the grants by which it runs. `fulfilled` are the terms under which these arguments
-    were approved; `()`: anybody could approve them, None: not approved yet. `passed_at` is the `seq` of the decision that its
-    body is given; 0: none. `share` conversations may stand below the one that it is delegated to.
+    call's prompt, `held_until` (ms UTC) when it may begin at the earliest (0: no time). `grants` are the ids of the grants by
+    which it runs. `fulfilled` are the terms under which these arguments were approved; `()`: anybody could approve them, None:
+    not approved yet. `passed_at` is the `seq` of the decision that its body is given; 0: none. `share` conversations may
+    stand below the one that it is delegated to.
     """
 
     LAST: ClassVar[str] = (
         "arguments_at attempt suspensions suspension on_lost resumed decided_at held_at "
-        "rule targets grants approvers fulfilled passed_at share"
+        "rule targets grants approvers fulfilled passed_at share held_until"
     )
     executor: Executor = Executor.SERVER
     approval: Approval = Approval.AUTO
@@ -153,11 +154,14 @@ class Call(CallDetails):
     fulfilled: tuple[ApproverTerms, ...] | None = None
     passed_at: int = 0
     share: int = 0
+    held_until: int = 0
 
     @property
     def due_at(self) -> int | None:
-        """When something is due for it, in ms UTC: what its suspension says; None if it waits for no time."""
-        return None if self.suspension is None else self.suspension.due_at
+        """When something is due for it, in ms UTC: what its suspension says, or its begin; None if it waits for no time."""
+        if self.suspension is not None:
+            return self.suspension.due_at
+        return self.held_until or None if self.status is CallStatus.HELD else None
 
     @property
     def effect_id(self) -> str:

@@ -20,6 +20,12 @@ from holdfast.conversation.text.jsontext import JsonText
 from holdfast.errors import SettledBy as SettledBy  # noqa: PLC0414 - it is an event's word, and stands where an error has it too
 
 from .event_base import CallEvent, ChainLink, EventBase, FailureReason, OfTurn, StopReason
+from .input_events import InputDue as InputDue  # noqa: PLC0414 - an event like the others
+from .input_events import InputJoined as InputJoined  # noqa: PLC0414 - an event like the others
+from .input_events import InputRescheduled as InputRescheduled  # noqa: PLC0414 - an event like the others
+from .input_events import InputSuperseded as InputSuperseded  # noqa: PLC0414 - an event like the others
+from .input_events import InputWithdrawn as InputWithdrawn  # noqa: PLC0414 - an event like the others
+from .input_events import Origin as Origin  # noqa: PLC0414 - where a message comes from
 from .suspension_events import CallAssigned as CallAssigned  # noqa: PLC0414 - an event like the others
 from .suspension_events import CallCommented as CallCommented  # noqa: PLC0414 - an event like the others
 from .suspension_events import CallEscalated as CallEscalated  # noqa: PLC0414 - an event like the others
@@ -51,7 +57,7 @@ class ConversationStarted(EventBase):
 
 
 class MessageAccepted(ChainLink):
-    """A user's message was accepted; its turn begins when the turns of earlier messages are over.
+    """A message was accepted; its turn begins when those of a lower priority and those before it are over.
 
     Attributes:
         message_id: The message's idempotency key.
@@ -59,6 +65,10 @@ class MessageAccepted(ChainLink):
         text: The user's text, or the parts of the message.
         principal: Who sent it, and how that was proven; None if unknown.
         traceparent: The sender's trace context.
+        priority: Its priority, from 0 (first) to 255 (last).
+        due_at: When it is queued, in integer milliseconds UTC; 0: at once.
+        steers: Whether it joins the turn that goes on, instead of waiting for one of its own.
+        origin: Where it comes from, as the sender says.
     """
 
     kind: Literal["message_accepted"] = "message_accepted"
@@ -67,6 +77,10 @@ class MessageAccepted(ChainLink):
     text: str | tuple[Part, ...]
     principal: Principal | None = None
     traceparent: str | None = None
+    priority: int = 128
+    due_at: int = 0
+    steers: bool = False
+    origin: Origin = Origin.USER
 
 
 class TurnStarted(OfTurn):
@@ -165,11 +179,13 @@ class CallHeld(CallEvent):
         ruling: The decision of an unattended conversation if the call would ask; None if a person is asked.
         on_timeout: What follows if nobody decides in time, as the rule that asks says; None: what the tool says.
         share: How many conversations may stand below the one that the call is delegated to.
+        held_until: When the call may begin at the earliest, in integer milliseconds UTC; 0: no time.
     """
 
     kind: Literal["call_held"] = "call_held"
     LAST: ClassVar[str] = (
-        "arguments_at on_lost resumed decided_at prompt batch_id rule rule_reason targets approvers ruling on_timeout share"
+        "arguments_at on_lost resumed decided_at prompt batch_id rule rule_reason targets approvers ruling on_timeout share "
+        "held_until"
     )
     executor: Executor
     approval: Approval
@@ -180,6 +196,7 @@ class CallHeld(CallEvent):
     ruling: DecisionRecord | None = None
     on_timeout: OnTimeout | None = None
     share: int = 0
+    held_until: int = 0
 
 
 class CallSuspended(CallEvent):
@@ -415,6 +432,11 @@ class Ended(ChainLink):
 Event: TypeAlias = Annotated[
     ConversationStarted
     | MessageAccepted
+    | InputDue
+    | InputJoined
+    | InputRescheduled
+    | InputWithdrawn
+    | InputSuperseded
     | TurnStarted
     | ModelAnswered
     | RunScheduled

@@ -29,6 +29,8 @@ class IdempotencyRecord(Record):
     needed: int = 0
     settled: bool = True
     head: str = ""
+    epoch: int = 0
+    messages: tuple[str, ...] = ()
 
     @property
     def reason(self) -> StaleReason:
@@ -65,6 +67,8 @@ _COMPARED = {
     "comment": ("suspension_id", "text"),
     "snooze": ("suspension_id", "for_s", "reason"),
     "escalate": ("suspension_id", "to", "reason"),
+    "withdraw": ("message_seq",),
+    "reschedule": ("message_seq", "at", "priority"),
     "revoke": ("grant_id", "reason"),
     "revoke_given": ("by", "proof", "reason"),
 }

@@ -34,16 +34,26 @@ RESTING = frozenset({Status.IDLE, Status.AWAITING_INPUT, Status.FAILED, Status.E
 """The statuses in which a conversation rests, unless it waits for machines alone: `wait` returns."""
 
 
+DEFAULT_PRIORITY, LAST_PRIORITY = 128, 255
+"""The priority of a message whose sender names none, and the last one; 0 comes first."""
+
+
 class Queued(Record):
-    """A message that waits for its turn; `seq` is the message's, `traceparent` its sender's trace context."""
+    """A message that waits; `seq` is the message's, `traceparent` its sender's trace context.
+
+    It waits behind those of a lower `priority`, and apart from the queue until `due_at` (ms UTC; 0: in the queue).
+    """
 
     seq: int
+    priority: int = DEFAULT_PRIORITY
+    due_at: int = 0
     traceparent: str | None = None
 
 
 class Turn(Record):
     """The current turn; `answered_at` is the `seq` of the model's last message.
 
+    `steered` are messages that join it at its next boundary, `joined` the `seq` of those that have.
     `delegated` counts the conversations that its calls were given: their children, and those that may stand below them.
     `traceparent` is the trace context of its first span, `latest` that of the last span in the log, if that is another.
     """
@@ -59,6 +69,13 @@ class Turn(Record):
     traceparent: str | None = None
     latest: str | None = None
     delegated: int = 0
+    steered: tuple[Queued, ...] = ()
+    joined: tuple[int, ...] = ()
+
+    @property
+    def asked_at(self) -> tuple[int, ...]:
+        """The `seq` of the messages that it answers: its own, and those that have joined it."""
+        return (self.message_seq, *self.joined)
 
     @property
     def model_effect_id(self) -> str:
@@ -87,9 +104,10 @@ class LastTurn(Record):
 class State(Record):
     """One conversation, without its bodies. Times in ms UTC; `queue` holds the queued messages in the order of their turns.
 
-    `grants_epoch` counts revoked grants: a run that a
-    grant allowed is claimed only in the epoch of its scheduling. `audit_head` is the head of the audit chain, empty before its
-    first link. `attended` says whether there is a person to ask. `parent` is the wait that it was started for, if any.
+    `delayed` holds messages that are queued later, the earliest first; `epoch` counts interruptions. `grants_epoch`
+    counts revoked grants: a run that a grant allowed is claimed only in the epoch of its scheduling. `audit_head` is the head
+    of the audit chain, empty before its first link. `attended` says whether there is a person to ask. `parent` is the wait that
+    it was started for, if any.
     """
 
     conversation_id: str
@@ -100,6 +118,7 @@ class State(Record):
     app: str = ""
     turns: int = 0
     queue: tuple[Queued, ...] = ()
+    delayed: tuple[Queued, ...] = ()
     turn: Turn | None = None
     last: LastTurn | None = None
     ended: bool = False
@@ -108,6 +127,7 @@ class State(Record):
     audit_head: str = ""
     attended: bool = True
     parent: Parent | None = None
+    epoch: int = 0
 
     @property
     def status(self) -> Status:
@@ -145,13 +165,24 @@ class State(Record):
 
     @property
     def due_at(self) -> int | None:
-        """When something is due for a call, in milliseconds UTC; None if nothing waits for a time."""
-        return self.calls.due_at
+        """When something is due for a call or a delayed message, in milliseconds UTC; None if nothing waits for a time."""
+        times = (self.calls.due_at, self.delayed[0].due_at if self.delayed else None)
+        return None if self.ended else min((at for at in times if at is not None), default=None)
 
     @property
     def waits_for(self) -> WaitsFor | None:
         """Whom its open suspensions wait for; None if none is open."""
         return None if self.ended else self.calls.waits_for
+
+    @property
+    def model_called(self) -> bool:
+        """Whether a model call is outstanding."""
+        return self.turn is not None and self.status is Status.GENERATING
+
+    @property
+    def waiting(self) -> tuple[Queued, ...]:
+        """The messages that no turn has taken up yet: those that join the present one, the queue, and the delayed ones."""
+        return (*(() if self.turn is None else self.turn.steered), *self.queue, *self.delayed)
 
     @property
     def delegates(self) -> bool:

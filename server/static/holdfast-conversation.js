@@ -97,9 +97,35 @@ export class Conversation {
     return found;
   }
 
-  /** Send the user's next message, a text or a list of parts; during a turn it queues. `messageId` is its idempotency key. */
-  send(text, { messageId = newId(), signal } = {}) {
-    return this.#wire.call("POST", `${this.#path}/messages`, { body: { text }, key: messageId, signal });
+  /**
+   * Send the user's next message, a text or a list of parts; during a turn it does what `when` says: `queue` (in order within a `priority`, 0 to 255),
+   * `reject`, `steer` (it joins the turn before the next model call) or `interrupt`. `at`, a `Date`, is when it is queued.
+   * `messageId` is its idempotency key.
+   */
+  send(text, { when, at, priority, origin, messageId = newId(), signal } = {}) {
+    const body = { text, when, at: at?.toISOString(), priority, origin };
+    return this.#wire.call("POST", `${this.#path}/messages`, { body, key: messageId, signal });
+  }
+
+  /** Cancel the turn and what is queued, and go on with `text`, if it is given; `requestId` is the message's id, too. */
+  interrupt(text, { origin, requestId = newId(), signal } = {}) {
+    return this.#wire.call("POST", `${this.#path}/interrupt`, { body: { text, origin }, key: requestId, signal });
+  }
+
+  /** The messages that no turn has taken up yet. */
+  async queue({ signal, patienceMs } = {}) {
+    return (await this.#wire.call("GET", `${this.#path}/queue`, { signal, patienceMs })).items;
+  }
+
+  /** Withdraw a message before its turn begins. */
+  withdraw(messageId, { requestId = newId(), signal } = {}) {
+    return this.#wire.call("DELETE", `${this.#path}/queue/${encodeURIComponent(messageId)}`, { key: requestId, signal });
+  }
+
+  /** Give a message that waits another time (`at`, a `Date`) or `priority`. */
+  reschedule(messageId, { at, priority, requestId = newId(), signal } = {}) {
+    const where = `${this.#path}/queue/${encodeURIComponent(messageId)}`;
+    return this.#wire.call("PATCH", where, { body: { at: at?.toISOString(), priority }, key: requestId, signal });
   }
 
   /** Cancel the current turn; with an id, only if that turn is the current one. */

@@ -41,11 +41,14 @@ from holdfast.conversation import (
     Comment,
     Deny,
     EscalateCall,
+    Event,
     Execution,
     Executor,
     Fail,
+    Interrupted,
     Limits,
     OnLost,
+    Origin,
     Principal,
     Proof,
     Receipt,
@@ -60,17 +63,20 @@ from holdfast.conversation import (
     SuspensionKind,
     Tell,
     ToolSpec,
+    When,
+    evolve,
 )
 from holdfast.conversation.log.transcript import Transcript
 from holdfast.conversation.records.commands import ProposedCall
 from holdfast.conversation.records.event_base import FailureReason, StopReason
+from holdfast.conversation.records.events import CallHeld
 from holdfast.conversation.terms.decisions import DecisionRecord
 from holdfast.conversation.terms.grants import CallTarget, Level, Scope
 from holdfast.conversation.terms.parts import FilePart, ImagePart, TextPart
 from holdfast.conversation.terms.rule_verdict import RuleEffect, RuleVerdict
 from holdfast.conversation.terms.spec import NoticeKind, NotifySpec, UnattendedApprovals, UnattendedQuestions, UnattendedSpec
 from holdfast.conversation.terms.stages import Default, OnTimeout, Stage
-from holdfast.persistence import AppRecord, RedisStore, codec
+from holdfast.persistence import Appended, AppRecord, RedisStore, codec
 
 BEGAN_AT = 1_700_000_000_000
 OWNERSHIP = {b"token", b"epoch", b"holder", b"lease", b"append_id", b"at"}
@@ -213,10 +219,19 @@ class Recorder:
         self.now += 1000 * after_s
         reply = await self.writer.do(told, now=self.now)
         line: dict[str, Any] = {}
-        if isinstance(reply, Receipt | Cancelled) and not isinstance(asked[0], Tell):  # a machine's second word is stale
+        if isinstance(reply, Receipt | Cancelled | Interrupted) and not isinstance(asked[0], Tell):
             plain = asked[0].model_dump(mode="json", exclude_defaults=True)
             line = {"asked": {"kind": asked[0].kind, **plain}, "reply": reply.model_dump(mode="json")}
         await self.notes(step, **line)
+
+    async def writes(self, step: str, event: Event) -> None:
+        """An event that no command leads to yet."""
+        after = evolve(self.state, event)
+        written = await self.store.append(CONVERSATION, self.writer.write([event], after))
+        assert isinstance(written, Appended)
+        self.writer.adopt([event], after)
+        self.writer.tail_bytes = written.tail_bytes
+        await self.notes(step)
 
     async def notes(self, step: str, **line: Any) -> None:
         """Note what a step has changed in Redis, and where that leads."""
@@ -275,7 +290,7 @@ class Recorder:
 
     async def due(self) -> None:
         """What is due next is done."""
-        self.now = self.state.due_at or self.now
+        self.now = max(self.state.due_at or 0, self.now)
         await self.does("something is due", steps.wake(), after_s=0)
 
     async def ruled(
@@ -720,6 +735,50 @@ async def parts(tells: Recorder) -> None:
     await tells.does("the model is done", steps.reply("a dot"))
 
 
+HELD = {"executor": Executor.SERVER, "approval": Approval.AUTO, "batch_id": "t1.m1"}
+
+
+async def inputs(tells: Recorder) -> None:
+    """Messages that wait by priority, until a time, to join a turn; moved, withdrawn, superseded ones; a call with a time."""
+    later = lambda s: tells.now + 1000 * s  # noqa: E731 - a moment
+    await tells.does(
+        "a message comes for later", steps.send("later", message_id="m-i1", due=later(500), origin=Origin.SCHEDULE)
+    )
+    await tells.does(
+        "another, before it", steps.send("x" * 200, message_id="m-i2", due=later(90), priority=9, origin=Origin.A2A)
+    )
+    late, soon = tells.state.delayed[1].seq, tells.state.delayed[0].seq
+    await tells.does("the first is to come sooner", said_by(ANA, steps.reschedule("m-i1", late, "y-1", due=later(60))))
+    await tells.does("the other to be less urgent", steps.reschedule("m-i2", soon, "y-2", priority=200))
+    await tells.due()
+    await tells.does("its turn begins", steps.begin())
+    await tells.model("the model looks twice", ("look_i1", "lookup"), ("look_i2", "lookup"))
+    steer = {"when": When.STEER}
+    await tells.does("a message steers it", steps.send("in Bonn", message_id="m-i3", origin=Origin.AGENT, **steer))
+    await tells.runs("look_i1", "lookup")
+    await tells.runs("look_i2", "lookup")
+    await tells.does(
+        "one more steers it", traced_by(1, steps.send("or Köln", message_id="m-i4", origin=Origin.WEBHOOK, **steer))
+    )
+    await tells.model("the model looks again", ("look_i3", "lookup"), ("look_i4", "lookup"))
+    await tells.does("a message comes for much later", steps.send("much later", message_id="m-i8", due=later(900)))
+    await tells.does("one more steers it", steps.send("or Aachen", message_id="m-i9", priority=7, **steer))
+    run = tells.state.calls.of("look_i3")
+    assert run is not None
+    await tells.writes("it is held until a time", run.carried(CallHeld, at=tells.now, held_until=later(20), **HELD))
+    await tells.suspends("look_i4", "lookup", 1, title="Really?")  # which brings a snapshot
+    await tells.due()
+    await tells.does("a message is to be refused while it goes on", steps.send("no", message_id="m-i6", priority=255))
+    await tells.does("Ana withdraws it", said_by(ANA, steps.withdraw("m-i6", tells.state.queue[-1].seq, "y-3")))
+    await tells.does("Ana interrupts", said_by(ANA, steps.interrupt("stop, do this", "m-i7", origin=Origin.USER)))
+    await tells.does("its turn begins", steps.begin())
+    await tells.does("somebody stops it", steps.interrupt(request_id="y-4"))
+    await tells.does("nothing is left to stop", steps.interrupt(request_id="y-5"))
+    await tells.due()
+    await tells.does("its turn begins", steps.begin())
+    await tells.does("the turn is cancelled", steps.cancel("x-input"))
+
+
 async def life(tells: Recorder) -> None:  # noqa: PLR0915 - a life is long
     """One conversation that says everything."""
     first = steps.start("Hello? 🙂", app="shop.app:app", context='{"order":12345678901234567890}', attended=False)
@@ -784,6 +843,7 @@ async def life(tells: Recorder) -> None:  # noqa: PLR0915 - a life is long
     await machines(tells)
     await parts(tells)
     await deadlines(tells)
+    await inputs(tells)
 
     await tells.does("a fourth message comes", steps.send("ship it", message_id="m-4"))
     await tells.does("its turn begins", steps.begin())

@@ -13,7 +13,7 @@ import msgpack
 import pytest
 from history import CONVERSATION, FOLDER, History, Step, history, path_of, said, stands, vocabulary, words
 from pydantic import TypeAdapter
-from writer import Writer, begin, finish, reply, resolve, send
+from writer import Writer, begin, finish, reply, resolve, send, wake
 
 from holdfast.conversation import (
     AgentSpec,
@@ -338,6 +338,8 @@ async def carry_on(writer: Writer) -> None:
             await _run(writer, store, effects[0].effect_id)
         elif effects:
             await writer.do(begin() if state.turn is None else reply("done"))
+        elif state.due_at is not None:
+            await writer.do(wake(), now=max(state.due_at, state.updated_at))
         else:
             return
 
@@ -400,7 +402,18 @@ async def test_what_was_asked_then_and_comes_again_gets_its_first_receipt(store,
     asked = [
         step for step in recorded.steps if "asked" in step.line and step.line["log"]
     ]  # what changed nothing is soon forgotten
-    since = {"cancel_pending": 5, "revoke": 6, "revoke_given": 6, "assign": 6, "comment": 6, "snooze": 7, "escalate": 7}
+    since = {
+        "interrupt": 9,
+        "withdraw": 9,
+        "reschedule": 9,
+        "cancel_pending": 5,
+        "revoke": 6,
+        "revoke_given": 6,
+        "assign": 6,
+        "comment": 6,
+        "snooze": 7,
+        "escalate": 7,
+    }
     kinds = {"start", "send", "resolve", "cancel", "end"} | {kind for kind, first in since.items() if recorded.version >= first}
     assert {step.line["asked"]["kind"] for step in asked} == kinds
     for step in asked:

@@ -29,11 +29,13 @@ from holdfast.conversation import (
     EscalateCall,
     Event,
     Executor,
+    Interrupt,
     Limits,
     ModelFailed,
     ModelReplied,
     OnLost,
     Reply,
+    Reschedule,
     Resolve,
     ResolveMany,
     Revoke,
@@ -49,6 +51,7 @@ from holdfast.conversation import (
     SuspensionKind,
     ToolSpec,
     Wake,
+    Withdraw,
     decide,
     evolve,
     outstanding,
@@ -289,9 +292,27 @@ def start(
     )
 
 
-def send(text: Content = "and then?", *, message_id: str | None = None) -> NextCommand:
-    """The step that sends a message."""
-    return lambda _: Send(text=text, message_id=message_id or uuid.uuid4().hex)
+def send(text: Content = "and then?", *, message_id: str | None = None, due: int | None = None, **more: Any) -> NextCommand:
+    """A message; `due` is its `at`, and `more` are further fields of `Send`."""
+    return lambda _: Send(text=text, message_id=message_id or uuid.uuid4().hex, at=due, **more)
+
+
+def interrupt(text: Content | None = None, request_id: str | None = None, **more: Any) -> NextCommand:
+    """An interruption, with a message or without one."""
+    return lambda _: Interrupt(text=text, request_id=request_id or uuid.uuid4().hex, **more)
+
+
+def withdraw(message_id: str, message_seq: int, request_id: str | None = None) -> NextCommand:
+    """A withdrawal of a message that waits."""
+    return lambda _: Withdraw(message_id=message_id, message_seq=message_seq, request_id=request_id or uuid.uuid4().hex)
+
+
+def reschedule(
+    message_id: str, message_seq: int, request_id: str | None = None, *, due: int | None = None, **more: Any
+) -> NextCommand:
+    """Another time (`due`) or `priority` for a message that waits."""
+    about = {"message_id": message_id, "message_seq": message_seq, "request_id": request_id or uuid.uuid4().hex}
+    return lambda _: Reschedule(**about, at=due, **more)
 
 
 def begin(*, problem: str | None = None) -> NextCommand:

@@ -12,36 +12,39 @@ from holdfast.errors import HoldfastError, InvalidDecision
 
 PUBLIC = {
     "": """
-        Agent AgentNotFound AgentRow AlreadyVoted Ancestor Answer App AppDiffersWarning AppNotFound AppNotPublished Approve
-        Approvers AsyncClient AsyncConversation AsyncListEvent AsyncPendingCall AuditBreak AuditEntry AuditReport
-        BatchRefused Cancel Cancelled CipherFailed CipherMissing Client ClusterError ClusterStopped ClusterUnavailable
-        ConfigurationError Conversation ConversationEnded ConversationExists ConversationNotFound ConversationRow
-        ConversationState CorruptStore Decision Deny DurabilityWarning Email Escalate Event Fail FailureReason Fenced
-        FilePart Given GivenVote Grant HoldfastError HomeUnusable ImagePart InvalidConversationId InvalidDecision InvalidInput
-        InvalidLink InvalidMessage InvalidRule LateResult LeaseHeld Level Limits Link LinkProblem ListEvent
-        ListEventKind Message MessageNotFound MessagePage MessageStatus NewerRecord Node NotPermitted Notice NoticeKind
-        Notify OlderRelease OtherBuild OutcomeUnknown Overloaded Page Pause PendingCall Principal Proof Quarantined
-        Question QueueFull QuotaUsedUp Receipt Redispatch Report Review ReviewVerdict Rule RuleCheck Rules RunningCall
-        Scope ServerRefused ServerUnavailable Slack StaleCall StaleReason Status StopReason StoreError
-        StoreUnavailable Suspend SuspensionKind Target TextPart Tool ToolContext ToolRow Turn TurnContext TurnNotFound
-        TurnStatus Unattended UnattendedCall Undelivered UnsupportedServer Usage Wait Webhook WrongCluster WrongStore
+        Agent AgentNotFound AgentRow AlreadyVoted Ancestor Answer App AppDiffersWarning AppNotFound AppNotPublished
+        Approve Approvers AsyncClient AsyncConversation AsyncListEvent AsyncPendingCall AuditBreak AuditEntry
+        AuditReport BatchRefused Cancel Cancelled CipherFailed CipherMissing Client ClusterError ClusterStopped
+        ClusterUnavailable ConfigurationError Conversation ConversationBusy ConversationEnded ConversationExists
+        ConversationNotFound ConversationRow ConversationState CorruptStore Decision Deny DurabilityWarning Email
+        Escalate Event Fail FailureReason Fenced FilePart Given GivenVote Grant HoldfastError HomeUnusable ImagePart
+        Interrupted InvalidConversationId InvalidDecision InvalidInput InvalidLink InvalidMessage InvalidRule
+        LateResult LeaseHeld Level Limits Link LinkProblem ListEvent ListEventKind Message MessageNotFound MessagePage
+        MessageStatus NewerRecord Node NotPermitted NotQueued Notice NoticeKind Notify OlderRelease Origin OtherBuild
+        OutcomeUnknown Overloaded Page Pause PendingCall Principal Proof Quarantined Question QueueFull QueuedMessage
+        QuotaUsedUp Receipt Redispatch Report Review ReviewVerdict Rule RuleCheck Rules RunningCall Scope
+        ServerRefused ServerUnavailable Slack StaleCall StaleReason Status StopReason StoreError StoreUnavailable
+        Suspend SuspensionKind Target TextPart Tool ToolContext ToolRow Turn TurnContext TurnNotFound TurnStatus
+        Unattended UnattendedCall Undelivered UnsupportedServer Usage Wait Webhook When WrongCluster WrongStore
         __version__ ask_user_questions delegate tool
     """,
     "events": """
-        Approval ApproverTerms ArgumentsDelta CallAssigned CallCommented CallEscalated
-        CallHeld CallReminded CallResolved CallSnoozed CallSuspended CallTarget
-        Choice ConversationStarted DecisionKind Ended Event EventBody Executor FailureReason GivenRevoked Grant GrantGiven
-        GrantRevoked Level MessageAccepted ModelAnswered NothingCancelled OnLost PendingCancelled Principal ProgressReported
-        Proof ReasoningDelta RequestedCall Resume RunScheduled SettledBy StopReason SuspensionKind SuspensionSettled TextDelta
-        TurnCancelled TurnCompleted TurnFailed TurnStarted VoteCast
+        Approval ApproverTerms ArgumentsDelta CallAssigned CallCommented CallEscalated CallHeld CallReminded
+        CallResolved CallSnoozed CallSuspended CallTarget Choice ConversationStarted DecisionKind Ended Event
+        EventBody Executor FailureReason GivenRevoked Grant GrantGiven GrantRevoked InputDue InputJoined
+        InputRescheduled InputSuperseded InputWithdrawn Level MessageAccepted ModelAnswered NothingCancelled OnLost
+        Origin PendingCancelled Principal ProgressReported Proof ReasoningDelta RequestedCall Resume RunScheduled
+        SettledBy StopReason SuspensionKind SuspensionSettled TextDelta TurnCancelled TurnCompleted TurnFailed
+        TurnStarted VoteCast
     """,
     "conversation": """
         AgentSpec Answer Approval Approve ApproverTerms Approvers Assign BeginTurn CallModel CallTarget Cancel
-        CancelPending CancelTurn Cancelled Choice Command Comment Decided Decision Deny Effect End Escalate EscalateCall Event
-        Execution Executor Fail FailureReason Grant Judgement Level Limits ModelFailed ModelReplied OnLost
-        Principal Proof Question Receipt Receipts Redispatch Reply Resolve ResolveMany Resume Review
-        ReviewVerdict Revoke RevokeGiven RunFinished RunRuled RunSuspended RunTool Scope Send SettledBy Snooze Start State
-        Status StopReason SuspensionKind TABLE Target Tell ToolSpec WaitsFor Wake decide evolve outstanding
+        CancelPending CancelTurn Cancelled Choice Command Comment Decided Decision Deny Effect End Escalate
+        EscalateCall Event Execution Executor Fail FailureReason Grant Interrupt Interrupted Judgement Level Limits
+        ModelFailed ModelReplied OnLost Origin Principal Proof Question Receipt Receipts Redispatch Reply Reschedule
+        Resolve ResolveMany Resume Review ReviewVerdict Revoke RevokeGiven RunFinished RunRuled RunSuspended RunTool
+        Scope Send SettledBy Snooze Start State Status StopReason SuspensionKind TABLE Target Tell ToolSpec WaitsFor
+        Wake When Withdraw decide evolve outstanding
     """,
     "agent": """
         Agent AgentSpec App Approval Approvers Email Executor InvalidArguments Limits Notice Notify OnLost Report Rule
@@ -61,18 +64,18 @@ PUBLIC = {
     "registry": """
     """,
     "client": """
-        AgentNotFound AgentRow AlreadyVoted Ancestor Answer AppDiffersWarning AppNotFound AppNotPublished Approve AsyncClient
-        AsyncConversation AsyncListEvent AsyncPendingCall AuditBreak AuditEntry AuditReport BatchRefused  Cancel
-        Cancelled CipherFailed CipherMissing Client ClusterStopped ClusterUnavailable ConfigurationError Conversation
-        ConversationEnded ConversationExists ConversationNotFound ConversationRow ConversationState Decision Deny
-        DurabilityWarning Event Fail FailureReason FilePart Given GivenVote Grant HoldfastError ImagePart InvalidConversationId
-        InvalidDecision
-        InvalidInput InvalidLink InvalidMessage InvalidRule LateResult Level Link LinkProblem ListEvent ListEventKind
-        Message MessageNotFound MessagePage
-        MessageStatus Node NotPermitted OlderRelease OtherBuild OutcomeUnknown Overloaded Page Pause PendingCall Principal
-        Proof Quarantined Question QueueFull QuotaUsedUp Receipt Redispatch Review ReviewVerdict RuleCheck RunningCall Scope
-        ServerRefused ServerUnavailable StaleCall StaleReason Status StopReason StoreError StoreUnavailable
-        SuspensionKind Target TextPart ToolRow Turn TurnNotFound TurnStatus Undelivered Usage Wait WrongCluster WrongStore
+        AgentNotFound AgentRow AlreadyVoted Ancestor Answer AppDiffersWarning AppNotFound AppNotPublished Approve
+        AsyncClient AsyncConversation AsyncListEvent AsyncPendingCall AuditBreak AuditEntry AuditReport BatchRefused
+        Cancel Cancelled CipherFailed CipherMissing Client ClusterStopped ClusterUnavailable ConfigurationError
+        Conversation ConversationBusy ConversationEnded ConversationExists ConversationNotFound ConversationRow
+        ConversationState Decision Deny DurabilityWarning Event Fail FailureReason FilePart Given GivenVote Grant
+        HoldfastError ImagePart Interrupted InvalidConversationId InvalidDecision InvalidInput InvalidLink
+        InvalidMessage InvalidRule LateResult Level Link LinkProblem ListEvent ListEventKind Message MessageNotFound
+        MessagePage MessageStatus Node NotPermitted NotQueued OlderRelease Origin OtherBuild OutcomeUnknown Overloaded
+        Page Pause PendingCall Principal Proof Quarantined Question QueueFull QueuedMessage QuotaUsedUp Receipt
+        Redispatch Review ReviewVerdict RuleCheck RunningCall Scope ServerRefused ServerUnavailable StaleCall
+        StaleReason Status StopReason StoreError StoreUnavailable SuspensionKind Target TextPart ToolRow Turn
+        TurnNotFound TurnStatus Undelivered Usage Wait When WrongCluster WrongStore
     """,
     "server": """
         Authentication Authenticator Bounds Caller Credential InvalidToken Issuer Presented Proxy create_app drain

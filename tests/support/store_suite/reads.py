@@ -17,8 +17,10 @@ from writer import (
     escalate,
     fail_model,
     finish,
+    interrupt,
     lose,
     reply,
+    reschedule,
     resolve,
     revoke,
     revoke_given,
@@ -27,6 +29,7 @@ from writer import (
     start,
     suspend,
     wake,
+    withdraw,
 )
 
 from holdfast.conversation import (
@@ -46,6 +49,7 @@ from holdfast.conversation import (
     Scope,
     State,
     SuspensionKind,
+    When,
     evolve,
     outstanding,
 )
@@ -152,10 +156,19 @@ class Reading:
         assert await other.load("c-2") == clerk.state == await _folded(other, "c-2")
         (view,) = await other.pending_of("c-2")
         assert view.snoozed == {"oidc:ana": (due["now"] or 0) + 90_000}
-        assert (view.approvers, view.escalated_at) == (ApproverTerms(minimum=2), now := due["now"])
+        now = due["now"]
+        assert (view.approvers, view.escalated_at) == (ApproverTerms(minimum=2), now)
         assert view.expires_at == (now or 0) + 5000
         (listed,) = [one for one in (await other.pending(limit=50)).items if one.conversation_id == "c-2"]
         assert (listed.approvers, listed.escalated_at) == (ApproverTerms(minimum=2), now)
+        await clerk.do(send("later", message_id="m-l", due=(now or 0) + 10**6), now=now)
+        seq = clerk.state.delayed[0].seq
+        await clerk.do(reschedule("m-l", seq, due=(now or 0) + 10**5), send("steer", when=When.STEER), now=now)
+        assert await other.load("c-2") == clerk.state == await _folded(other, "c-2")
+        await clerk.do(cancel_pending(), now=now)
+        await clerk.do(wake(), now=(now or 0) + 10**5)
+        await clerk.do(withdraw("m-l", seq), interrupt("stop"), now=(now or 0) + 10**5)
+        assert await other.load("c-2") == clerk.state == await _folded(other, "c-2")
         assert {type(event) for event in (*writer.events, *clerk.events)} == set(EVENTS) - {NothingCancelled}
 
     async def test_every_activation_begins_where_the_last_one_stood(self, store: Store) -> None:

@@ -186,7 +186,6 @@ def test_the_list_selects_what_a_principal_may_decide(given, capsys):
     assert run(["pending", "--approver", "nobody"]) == ExitCode.DONE
     assert "Nothing is pending." in capsys.readouterr().out
     assert run(["pending", "--role", "finance"]) == ExitCode.BAD_INPUT
-    assert run(["pending", "--approver", "ana", "--watch"]) == ExitCode.BAD_INPUT
     assert run(["pending", "c-1", "--approver", "ana"]) == ExitCode.BAD_INPUT
     assert run(["pending", "--approver", " "]) == ExitCode.BAD_INPUT
     assert "principal.id" in capsys.readouterr().err

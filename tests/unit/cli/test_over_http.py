@@ -14,6 +14,8 @@ OVER_HTTP = {
     "tree": ("c-1",),
     "send": ("c-1", "hello"),
     "message": ("c-1", "m-1"),
+    "queue": ("c-1",),
+    "interrupt": ("c-1",),
     "resolve": ("s-1", "--approve"),
     "approve": ("s-1",),
     "deny": ("s-1", "no"),

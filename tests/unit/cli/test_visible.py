@@ -7,7 +7,7 @@ import unicodedata
 import pytest
 from rich.console import Console
 
-from holdfast.cli import demo, hints, pending, show
+from holdfast.cli import demo, display, hints, pending, show
 from holdfast.cli.display import clean, clean_block, to_json
 from holdfast.cli.options import Where
 from holdfast.client.results import PendingCall
@@ -154,7 +154,7 @@ def test_a_terminal_that_shows_no_such_letters_is_no_place_to_approve(capsys, mo
     shown = to_json({"who": "Müller"})
 
     assert shown == '{"who": "M\\u00fcller"}'
-    assert not pending.is_whole_json(shown, 80)
+    assert not display.is_whole_json(shown, 80)
 
 
 def test_a_question_is_answered_in_the_persons_own_words_so_its_command_stays(capsys):

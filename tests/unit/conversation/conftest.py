@@ -12,14 +12,17 @@ from writer import (
     end,
     fail_model,
     finish,
+    interrupt,
     lose,
     reply,
+    reschedule,
     resolve,
     resolve_many,
     send,
     start,
     suspend,
     wake,
+    withdraw,
 )
 
 from holdfast.conversation import (
@@ -139,6 +142,7 @@ class Conversation:
     cancel, cancel_pending = map(said, (cancel, cancel_pending))
     begin, reply, fail_model, finish, lose, suspend = map(said, (begin, reply, fail_model, finish, lose, suspend))
     resolve_many = said(resolve_many)
+    interrupt, withdraw, reschedule = map(said, (interrupt, withdraw, reschedule))
 
     def call(self, *calls, **answer):
         """As the step, with arguments that the desk's tools accept for a name alone; the ids that the calls have."""

@@ -21,7 +21,13 @@ from .conftest import OPEN, Api
 
 TAKING = [operation for operation in OPERATIONS if operation.body is not None and operation.scope is not None]
 JSON = {"Content-Type": "application/json"}
-PLACES = {"conversation_id": "c-1", "suspension_id": "s-1", "grant_id": "g1", "outbox_id": "c-1~own:c-2~1.0.end.1"}
+PLACES = {
+    "conversation_id": "c-1",
+    "suspension_id": "s-1",
+    "grant_id": "g1",
+    "message_id": "m-1",
+    "outbox_id": "c-1~own:c-2~1.0.end.1",
+}
 
 
 def most_of(room, limits=Limits()):  # noqa: B008 - it is frozen

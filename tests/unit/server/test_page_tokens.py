@@ -138,9 +138,11 @@ def test_each_operation_that_a_page_may_call_names_the_conversation():
                 "/resolve-many",
                 "/grants",
                 "/grants/{grant_id}",
+                "/queue",
+                "/queue/{message_id}",
             )
         ),
-        *(f"/v1/conversations/{{conversation_id}}/{verb}" for verb in ("cancel", "cancel-pending")),
+        *(f"/v1/conversations/{{conversation_id}}/{verb}" for verb in ("cancel", "cancel-pending", "interrupt")),
         "/v1/pending/{suspension_id}",
         "/v1/pending/{suspension_id}/assign",
         "/v1/pending/{suspension_id}/comment",

@@ -11,9 +11,11 @@ from holdfast.conversation import (
     CancelTurn,
     End,
     EscalateCall,
+    Interrupt,
     ModelFailed,
     ModelReplied,
     Principal,
+    Reschedule,
     Resolve,
     Revoke,
     RevokeGiven,
@@ -26,13 +28,14 @@ from holdfast.conversation import (
     Status,
     Tell,
     Wake,
+    Withdraw,
     outstanding,
 )
 from holdfast.conversation.judging.table import Handled, Ignored, Refused
 from holdfast.conversation.records.commands import COMMANDS, Assign, Comment, RunLost, TurnPrepared
 from holdfast.conversation.terms.decisions import DecisionRecord
 from holdfast.conversation.terms.rule_verdict import RuleEffect, RuleVerdict
-from holdfast.errors import BatchRefused, InvalidInput, NotPermitted, StaleCall
+from holdfast.errors import BatchRefused, InvalidInput, NotPermitted, NotQueued, StaleCall
 
 KINDS = [command.model_fields["kind"].default for command in COMMANDS]
 MACHINE = [status for status in Status if status is not Status.QUARANTINED]
@@ -90,6 +93,9 @@ def _command(conversation, kind):
     return {
         "start": Start(agent="desk", app="shop:app", text="another", message_id="m-new"),
         "send": Send(text="another", message_id="m-new"),
+        "interrupt": Interrupt(text="another", request_id="x-new"),
+        "withdraw": Withdraw(message_id="m-9", message_seq=9, request_id="x-new"),
+        "reschedule": Reschedule(message_id="m-9", message_seq=9, priority=1, request_id="x-new"),
         "resolve": Resolve(tool_call_id=(awaiting or ["call-9"])[0], ruling=DecisionRecord.of(Answer(1)), decision_id="d-new"),
         "resolve_many": resolve_many({(awaiting or ["call-9"])[0]: Answer(1)})(conversation.state),
         "assign": Assign(to="ana", request_id="x-new", **_pending(conversation.state)),
@@ -164,7 +170,7 @@ def _heeded(conversation, command):
     """Whether the command was judged on its merits; a refusal of the table would be raised."""
     try:
         judgement = conversation.do(command)
-    except (StaleCall, BatchRefused, InvalidInput, NotPermitted):
+    except (StaleCall, BatchRefused, InvalidInput, NotPermitted, NotQueued):
         return True
     return judgement.ignored is None or command.kind == "wake"
 
