@@ -12,6 +12,7 @@ import termios
 import time
 
 from served import served
+from tcp_proxy import TcpProxy
 
 from holdfast.cli.inbox.app import Inbox
 from holdfast.cli.options import Where
@@ -108,3 +109,24 @@ async def test_the_inbox_works_over_a_server():
 
     assert (ended.call.tool, ended.ended) == (tool, "denied by you")
     assert len(writer.suspension_ids) == 1
+
+
+async def test_a_server_that_is_away_is_said_and_what_waits_is_there_once_it_is_back(monkeypatch):
+    monkeypatch.setattr("holdfast.cli.inbox.waiting.FIRST_S", 0.1)
+    with served() as server:
+        await asyncio.to_thread(server.waiting, "c-1")
+        async with TcpProxy(server.port) as proxy, AsyncClient.connect(url=proxy.url, timeout_s=1) as client:
+            app = Inbox(Reached(client, None, Where()), Wanted({}))
+            async with app.run_test(size=(200, 40)) as pilot, asyncio.timeout(60):
+                while app.shown is None:
+                    await pilot.pause(0.02)
+                await proxy.go()
+                while not app.waiting.problem:
+                    await pilot.pause(0.02)
+                said = app.waiting.problem
+                await asyncio.to_thread(server.waiting, "c-2")
+                proxy.come()
+                while app.waiting.problem or len(app.waiting.entries) < 4:
+                    await pilot.pause(0.02)
+
+    assert "unavailable" in said
