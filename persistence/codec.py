@@ -199,7 +199,10 @@ def _unpack(data: bytes) -> tuple[str, Fields]:
         raise CorruptStore(f"a {kind!r:.40} record has the unknown version {version}")
     for older in range(version, VERSION):
         upgrade = UPGRADES.get((kind, older))
-        fields = upgrade(fields) if upgrade is not None else fields
+        try:
+            fields = upgrade(fields) if upgrade is not None else fields
+        except (AttributeError, KeyError, TypeError) as error:
+            raise CorruptStore(f"a {kind!r:.40} record of version {version} cannot be read ({error})") from error
     return kind, fields
 
 

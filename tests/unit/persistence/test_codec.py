@@ -8,7 +8,7 @@ from typing import Annotated, Literal, Union, get_args, get_origin
 
 import msgpack
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from holdfast.conversation import (
@@ -250,6 +250,7 @@ def test_a_record_of_version_1_reads_as_what_it_says(kind, data):
     """Later versions only added members and fields with defaults; `tests/histories` has what the older ones really wrote."""
     encode, decode, any_record = ANY[kind]
     record = data.draw(any_record)
+    assume(not isinstance(record, State) or not record.queue)  # until version 8 it was a list of numbers
     _, name, fields = msgpack.unpackb(encode(record))
 
     assert decode(msgpack.packb([1, name, fields])) == record
