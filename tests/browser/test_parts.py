@@ -69,3 +69,32 @@ async def test_the_elements_show_images_of_data_alone(server, page):
     await expect(image).to_have_count(1)
     assert await image.evaluate("async (node) => (await node.decode(), node.naturalWidth)") == 3
     assert [url for url in asked if not url.startswith((server.url, "data:"))] == []
+
+
+async def test_a_page_sends_parts_which_wait_in_the_list_as_they_are_shown_later(server, page):
+    held(server, "c-3", ("locate", "{}"))
+    await opened(page, server.url, "c-3")
+    said = [part.model_dump(exclude_none=True) for part in (TextPart.of("And this?"), ImagePart.of(PICTURE))]
+
+    await page.evaluate("(parts) => conversation.send(parts, { messageId: 'm-2' })", said)
+
+    queued = the(page, "messages").locator(".queued")
+    await expect(queued.first).to_have_text("And this?")
+    await expect(queued.get_by_role("img", name="image")).to_have_count(1)
+    events = [event for _, event in server.run(server.store.read("c-3", after=0, limit=50))]
+    accepted = [event for event in events if event.kind == "message_accepted"]
+    assert [part.type for part in accepted[-1].text] == ["text", "image_url"]
+
+
+async def test_a_handler_of_a_page_returns_an_image(server, page):
+    held(server, "c-4", ("locate", "{}"))
+    await opened(page, server.url, "c-4")
+    said = [ImagePart.of(PICTURE).model_dump(exclude_none=True)]
+
+    await page.evaluate("(parts) => { conversation.attach({ locate: () => parts }); }", said)
+
+    await expect(the(page, "messages").get_by_text("locate · done")).to_be_visible()
+    events = [event for _, event in server.run(server.store.read("c-4", after=0, limit=50))]
+    (result,) = [event for event in events if event.kind == "call_resolved"]
+    assert (result.untrusted, result.attached) == (True, (ImagePart.of(PICTURE),))
+    assert result.content == '{"ok":true,"result":[{"type":"image_url","attached":1}],"untrusted":true}'
