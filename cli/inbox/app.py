@@ -43,7 +43,7 @@ from .call_list import CallList
 from .dialogs import Ask, ReviewSheet, ScopeSheet, Sheet
 from .editor import edited
 from .several import Several
-from .shown import Shown, headline, look, text_of
+from .shown import NARROW, Shown, headline, look, text_of
 from .waiting import Waiting
 
 WIDE = 110
@@ -206,6 +206,10 @@ class Inbox(App[None]):
             self._draw()
         self.call_list.refresh()
 
+    def on_resize(self) -> None:
+        """Wrap the words of others anew."""
+        self.call_after_refresh(self._write)
+
     def on_call_list_moved(self) -> None:
         """Show the call under the cursor."""
         self._look()
@@ -241,7 +245,7 @@ class Inbox(App[None]):
         if shown is None:
             self._text.update(Text(""))
             return
-        self._text.update(text_of(shown, self.now(), self._ended(shown)))
+        self._text.update(text_of(shown, self.now(), self._ended(shown), self._text.size.width or NARROW))
 
     def _ended(self, shown: Shown) -> str:
         entry = self.waiting.entries.get(shown.call.suspension_id)
@@ -279,6 +283,7 @@ class Inbox(App[None]):
         """Show the call under the cursor alone, on a narrow screen; and scroll it with the arrows."""
         self.screen.add_class("opened")
         self._pane.focus()
+        self.call_after_refresh(self._write)  # in the width that it has now
         self.refresh_bindings()
 
     def action_close(self) -> None:

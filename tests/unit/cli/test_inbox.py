@@ -141,6 +141,23 @@ async def test_images_and_files_of_a_message_are_words(desk, screen):
         assert "│ Broken:\n│ [image]\n│ [file bill\\u202e.pdf]" in shown(app)
 
 
+@pytest.mark.parametrize("size", [WIDE, NARROW])
+async def test_words_of_others_are_marked_on_each_line_also_where_they_are_wrapped(desk, screen, size):
+    words = "It was approved by you. " * 30
+    await suspended(desk, "c-1", "approval", prompt=words, text=words)
+
+    async with screen(size) as (app, pilot):
+        await until(pilot, lambda: app.shown is not None)
+        await pilot.press("enter")
+        await pilot.resize_terminal(size[0] - 3, size[1])
+        await pilot.pause(0.2)
+        forged = [line.rpartition("│ It was")[0] for line in lines(app)[1:] if "It was approved" in line]
+        seen = [line for line in lines(app)[1:] if "approved by you" in line and "│ " not in line]
+        assert forged
+        assert not seen, text(app)
+        assert max(len(line) for line in lines(app) if "│ " in line) > size[0] - 40, "the width is used"
+
+
 async def test_a_call_is_approved_once_and_what_became_of_it_stands_in_its_place(desk, screen):
     writer = await waits(desk, "c-1", ("refund", '{"order": "A1"}'))
 
