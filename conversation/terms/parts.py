@@ -138,7 +138,7 @@ def in_chat_format(content: Content) -> str | list[dict[str, Any]]:
 
 
 def size_of(parts: Sequence[TextPart | ImagePart | FilePart]) -> int:
-    """The size of parts in bytes: of their texts, URLs and data in UTF-8."""
+    """The size of parts in bytes: of everything that they say, in UTF-8."""
     return sum(map(jsontext.size_bytes, said_by(parts)))
 
 
