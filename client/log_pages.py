@@ -8,8 +8,8 @@ from typing import Any
 
 from pydantic import Field
 
-from holdfast.conversation.log.transcript import Transcript
-from holdfast.conversation.records.events import MessageAccepted, ModelAnswered, TurnStarted
+from holdfast.conversation.log.transcript import Transcript, taken_up
+from holdfast.conversation.records.events import Event, MessageAccepted, ModelAnswered, TurnStarted
 from holdfast.conversation.text import jsontext
 from holdfast.errors import CorruptStore, InvalidInput
 from holdfast.persistence import Conversations
@@ -50,8 +50,8 @@ class _Messages:
         fold = self.transcript
         page = await store.read(conversation_id, after=max(fold.seq, self.begin), limit=limit)
         for seq, event in page:
-            if isinstance(event, TurnStarted) and event.message_seq <= self.begin:
-                fold.add(event.message_seq, await _accepted(store, conversation_id, event))
+            for place, message in await _before(store, conversation_id, event, self.begin):
+                fold.add(place, message)
             fold.add(seq, event)
             if isinstance(event, TurnStarted | ModelAnswered):
                 self.marks.append((fold.settled - 1, seq - 1))
@@ -96,8 +96,8 @@ async def turn_page(store: Conversations, conversation_id: str, limit: int, afte
         for seq, event in page:
             if isinstance(event, TurnStarted):
                 starts.append(seq)
-                if event.message_seq <= begin:
-                    log.add(event.message_seq, await _accepted(store, conversation_id, event))
+            for place, message in await _before(store, conversation_id, event, begin):
+                log.add(place, message)
             log.add(seq, event)
         more = bool(page)
     if log.seq == begin:
@@ -123,8 +123,11 @@ def _no_cursor(cursor: object) -> InvalidInput:
     return InvalidInput("after", f"{cursor!a:.40} is not a cursor", "pass the `next` of the page before, or leave it out")
 
 
-async def _accepted(store: Conversations, conversation_id: str, started: TurnStarted) -> MessageAccepted:
-    (message,) = await store.at(conversation_id, [started.message_seq])
-    if not isinstance(message, MessageAccepted):
-        raise CorruptStore(f"conversation {conversation_id!r}: a turn names entry {started.message_seq}, which is no message")
-    return message
+async def _before(store: Conversations, conversation_id: str, event: Event, begin: int) -> list[tuple[int, MessageAccepted]]:
+    """The messages that an event takes up into its turn, of those up to the place `begin`, each with its own place."""
+    places = [seq for seq in taken_up(event) if seq <= begin]
+    found = await store.at(conversation_id, places) if places else []
+    messages = [(seq, one) for seq, one in zip(places, found, strict=True) if isinstance(one, MessageAccepted)]
+    if len(messages) < len(places):
+        raise CorruptStore(f"conversation {conversation_id!r}: a turn names entries {places}, of which some are no message")
+    return messages

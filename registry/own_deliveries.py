@@ -181,7 +181,7 @@ class _OwnDeliveries:
     async def _started_by(self, parent: str, child: str, seq: int) -> Start | None:
         """The command that starts a child; None if its parent waits no longer."""
         state = await self.store.load(parent)
-        wait, first, message = await self._read(parent, seq, 1, 0 if state.turn is None else state.turn.message_seq)
+        wait, first, message, *joined = await self._read(parent, seq, 1, *((0,) if state.turn is None else state.turn.asked_at))
         if not isinstance(wait, recorded.CallSuspended) or wait.delegation is None or wait.source != child:
             raise CorruptStore(f"conversation {parent}: entry {seq} delegates nothing to {child}")
         if state.calls.open_suspension(wait.suspension_id) is None:
@@ -191,7 +191,11 @@ class _OwnDeliveries:
             raise CorruptStore(f"conversation {parent}: what call {wait.tool_call_id} asks cannot be read")
         call = next(one for one in answered.calls if one.tool_call_id == wait.tool_call_id)
         arguments, editors = call.arguments, () if state.parent is None else state.parent.editors
-        requester = message.principal if isinstance(message, recorded.MessageAccepted) else None
+        requester, *others = [
+            one.principal if isinstance(one, recorded.MessageAccepted) else None for one in (message, *joined)
+        ]
+        requester = None if None in others else requester  # nobody knows who has asked for this
+        editors = (*editors, *(Principal(by.id, proof=by.proof) for by in others if by is not None))
         if isinstance(edit, recorded.SuspensionSettled):
             arguments, by = edit.body or "{}", edit.principal
             requester = requester if by is not None else None  # nobody knows who has asked for this

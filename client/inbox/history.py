@@ -7,7 +7,7 @@ from typing import Any, cast
 from holdfast.client import AsyncConversation, Event, Grant, Scope, Turn
 from holdfast.client.turns import TurnLog
 from holdfast.conversation import Principal
-from holdfast.conversation.log.transcript import Transcript
+from holdfast.conversation.log.transcript import Transcript, taken_up
 from holdfast.conversation.records import events as log
 from holdfast.conversation.text import jsontext
 
@@ -130,7 +130,7 @@ def messages_of(history: History) -> list[dict[str, Any]]:
         seq = event.seq or 0
         if isinstance(event.body, log.MessageAccepted):
             accepted.add(seq)
-        if not (isinstance(event.body, log.TurnStarted) and event.body.message_seq not in accepted):
+        if accepted.issuperset(taken_up(cast("Any", event.body))):
             transcript.add(seq, cast("Any", event.body))
     return transcript.messages()
 

@@ -12,6 +12,17 @@ UNFINISHED = frozenset({"length", "content_filter", "pause_turn"})
 """The finish reasons of an answer that was cut off or paused before its end."""
 
 
+def taken_up(event: Event) -> tuple[int, ...]:
+    """The `seq` of the messages that an event takes up into its turn, in the order in which the model reads them."""
+    match event:
+        case events.TurnStarted():
+            return (event.message_seq,)
+        case events.InputJoined():
+            return event.message_seqs
+        case _:
+            return ()
+
+
 class Transcript:
     """Messages without the system message, fed event by event in the order of the log.
 
@@ -37,10 +48,8 @@ class Transcript:
         match event:
             case events.MessageAccepted():
                 self._queued[seq] = event.text
-            case events.TurnStarted():
-                self._ask((event.message_seq,))
-            case events.InputJoined():
-                self._ask(event.message_seqs)
+            case events.TurnStarted() | events.InputJoined():
+                self._ask(taken_up(event))
             case events.InputSuperseded():
                 for message in event.message_seqs:
                     self._queued.pop(message, None)

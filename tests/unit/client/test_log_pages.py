@@ -2,7 +2,7 @@
 
 import pytest
 from stores import InMemory
-from writer import Writer, begin, call, finish, reply, send, start
+from writer import Writer, begin, call, finish, interrupt, reply, send, start, withdraw
 
 from holdfast.client import AsyncClient, ConversationNotFound, InvalidInput
 from holdfast.client.stack_gateway import StackGateway
@@ -66,6 +66,25 @@ async def test_pages_of_any_size_lose_and_repeat_no_message_and_no_turn(store, c
     assert turns == await conversation.turns()
     assert turns[0].message_id == "m-0"
     assert (await conversation.messages_page(limit=limit, after="7")).items == messages[7 : 7 + limit]  # so many came before
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 4, 5, 1000])
+async def test_messages_that_join_a_turn_stand_in_pages_of_any_size(store, conversation, limit):
+    writer = await Writer.of(store, "c-1")
+    await writer.do(start("0", message_id="m-0"), begin(), call("lookup"))
+    for name in ("s-1", "s-2"):
+        await writer.do(send(name, message_id=name, when="steer"))
+    await writer.do(finish(), send("s-3", message_id="s-3", when="steer"), reply("and now?"))
+    await writer.do(call("lookup"), finish(), reply("done"), send("no", message_id="m-no"))
+    await writer.do(withdraw("m-no", writer.state.queue[0].seq), send("one", message_id="m-1"), interrupt("stop"), begin())
+
+    messages, _ = await paged(conversation.messages_page, limit)
+    turns, _ = await paged(conversation.turns_page, limit)
+
+    assert messages == await conversation.messages()
+    assert [one["content"] for one in messages if one["role"] == "user"] == ["0", "s-1", "s-2", "s-3", "stop"]
+    assert turns == await conversation.turns()
+    assert turns[0].joined == ("s-1", "s-2", "s-3")
 
 
 async def test_a_page_of_a_long_conversation_reads_what_it_is_made_of(store, conversation, monkeypatch):

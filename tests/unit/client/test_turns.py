@@ -2,7 +2,7 @@
 
 import pytest
 from stores import InMemory
-from writer import Writer, begin, call, cancel, end, fail_model, finish, reply, resolve, send, start
+from writer import Writer, begin, call, cancel, end, fail_model, finish, interrupt, reply, resolve, send, start, wake, withdraw
 
 from holdfast.client import AsyncClient, ConversationNotFound, InvalidMessage, MessageNotFound, TurnNotFound, turns
 from holdfast.client.stack_gateway import StackGateway
@@ -119,3 +119,32 @@ async def test_what_is_not_there_is_a_typed_error(store, conversation):
     for bad in ("", "a b", "x" * 201, None, 7, "\ud800"):
         with pytest.raises(InvalidMessage):
             await conversation.message(bad)
+
+
+async def test_a_message_says_that_it_joined_was_withdrawn_or_superseded_and_when_it_is_due(store, conversation):
+    writer = await Writer.of(store, "c-1")
+    await writer.do(start(message_id="m-1"), begin(), call("lookup"), now=1_000)
+    await writer.do(send("steer", message_id="s-1", when="steer"), send("later", message_id="l-1", due=9_000), now=2_000)
+    await writer.do(send("no", message_id="q-1"), send("gone", message_id="q-2"), now=2_000)
+    await writer.do(withdraw("q-1", writer.state.queue[0].seq), now=2_000)
+    statuses = {name: (await conversation.message(name)).status for name in ("s-1", "l-1", "q-1", "q-2")}
+    assert statuses == {"s-1": "queued", "l-1": "delayed", "q-1": "withdrawn", "q-2": "queued"}
+    assert [(one.message_id, one.steers, one.due_at) for one in await conversation.queue()] == [
+        ("s-1", True, None),
+        ("q-2", False, None),
+        ("l-1", False, 9_000),
+    ]
+
+    await writer.do(finish(), now=3_000)
+    joined = await conversation.message("s-1")
+    assert (joined.status, joined.turn_id, joined.joined_at) == ("running", "t1", writer.state.seq)
+    await writer.do(interrupt("stop", "i-1"), now=4_000)
+
+    joined, gone, late = [await conversation.message(name) for name in ("s-1", "q-2", "l-1")]
+    assert (joined.status, joined.turn_id) == ("cancelled", "t1")
+    assert (gone.status, gone.superseded_by) == ("superseded", "i-1")
+    assert (late.status, late.due_at) == ("delayed", 9_000)
+    await writer.do(wake(), now=9_000)
+    assert (await conversation.message("l-1")).status == "queued"
+    (turn,) = await conversation.turns()
+    assert (turn.message_id, turn.joined) == ("m-1", ("s-1",))

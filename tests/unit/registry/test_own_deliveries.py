@@ -137,6 +137,19 @@ async def test_a_start_says_what_the_log_of_the_parent_says(own, asked):
     assert own.signed == [(asked.child, Start)]
 
 
+async def test_who_joined_the_parents_turn_has_asked_for_what_follows(own):
+    ana, bob = (Principal(name, proof=Proof.KEY) for name in ("ana", "bob"))
+    steered = send("in Bonn", message_id="s-1", when="steer", principal=bob)
+    said = ProposedCall(tool_call_id="call_1", name="consult", arguments=TASK)
+    parent = await own.begun("c-1", start("hello", principal=ana), begin(), steered, reply("and now?"), call(said))
+    asked = Asked(own, parent)
+
+    assert await asked.start() == Delivered()
+
+    assert asked.below.events[1].principal.id == "ana"
+    assert [one.id for one in asked.below.state.parent.editors] == ["bob"]
+
+
 async def test_a_start_has_the_context_that_the_tool_made(own):
     said = ProposedCall(tool_call_id="call_1", name="consult", arguments=TASK, context='{"only":"this"}')
     asked = Asked(own, await own.begun("c-1", start(), begin(), call(said)))

@@ -1,11 +1,13 @@
 """Messages while a turn goes on or waits: what each way of sending does, and what is done with those that wait."""
 
 import pytest
+from writer import call
 
-from holdfast.conversation import Deny, Send, Status, SuspensionKind, Wake
+from holdfast.conversation import Approve, ApproverTerms, Deny, Principal, Proof, Send, Status, SuspensionKind, Wake
 from holdfast.conversation.judging.judgement import Judgement
+from holdfast.conversation.records.commands import ProposedCall
 from holdfast.conversation.records.events import CallHeld
-from holdfast.errors import ConversationBusy, InvalidInput, InvalidMessage, NotQueued, QueueFull, StaleCall
+from holdfast.errors import ConversationBusy, InvalidInput, InvalidMessage, NotPermitted, NotQueued, QueueFull, StaleCall
 
 HOUR_MS = 3_600_000
 
@@ -402,3 +404,21 @@ def test_the_end_drops_all_that_waits(begun):
     begun.end()
 
     assert (begun.state.waiting, begun.state.due_at) == ((), None)
+
+
+def test_who_has_joined_a_turn_may_not_approve_what_their_message_led_to(conversation):
+    ana, bob, eve = (Principal(name, proof=Proof.KEY) for name in ("ana", "bob", "eve"))
+    conversation.start(principal=ana)
+    conversation.begin()
+    conversation.send("in Bonn", when="steer", principal=bob)
+    conversation.reply("and now?")
+    terms = ApproverTerms(not_requester=True)
+    asked = ProposedCall(tool_call_id="call_1", name="refund", arguments='{"amount":5}', approvers=terms)
+    conversation.do(call(asked))
+
+    for who in (ana, bob):
+        with conversation.unchanged(), pytest.raises(NotPermitted, match=who.id):
+            conversation.resolve(Approve(), "call_1", principal=who)
+    conversation.resolve(Approve(), "call_1", principal=eve)
+
+    assert conversation.run("call_1").attempt == 1
