@@ -192,7 +192,7 @@ class RedisConversations(RedisChanges):
 
     async def load(self, conversation_id: str) -> State:
         with naming(conversation_id):
-            _, seq, snapshot, tail = await self._on(conversation_id, "load")
+            _, seq, snapshot, tail = await self._joined(conversation_id, "load")
             if int(seq) == 0:
                 raise ConversationNotFound(conversation_id)
             return redis_values.fold(conversation_id, snapshot, tail, int(seq), self.payloads)

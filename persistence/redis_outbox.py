@@ -8,7 +8,6 @@ from typing import Any
 
 from holdfast.conversation.log.owed import Envelope, lane_of
 from holdfast.redaction import PLAIN
-from holdfast.together import Together
 
 from . import pages, redis_scripts
 from .keys import BUCKETS, bucket_of
@@ -31,7 +30,7 @@ from .outbox import (
     envelope_text,
     of_outbox_id,
 )
-from .redis_database import AT_ONCE, RedisDatabase
+from .redis_database import RedisDatabase
 
 Member = tuple[int, str, int]
 """A member of a lane's sorted set: its time, its text, its bucket."""
@@ -39,10 +38,6 @@ Member = tuple[int, str, int]
 
 class RedisOutbox(RedisDatabase):
     """The verbs of `Outbox`, in Redis."""
-
-    def __init__(self, url: str, **options: Any) -> None:
-        super().__init__(url, **options)
-        self._together: Together[str, redis_scripts.Call, list[Any]] = Together(self._scripts, most=AT_ONCE)
 
     async def lanes(self) -> tuple[int, Sequence[Lane]]:
         return await self.now(), [Lane(bucket, name, int(at)) for bucket, name, at in await self._lanes() if at < math.inf]

@@ -58,10 +58,12 @@ Own: TypeAlias = Callable[[str, Leased], Awaitable[DeliverAnswer]]
 class _Lane:
     """A lane: how many of its deliveries run, what is leased and waits, and the buckets with further ones that are due.
 
-    What waits has the time (by the loop's clock) until which its delivery may begin, so that it ends within its lease.
+    `latest` is the conversation whose delivery began last. What waits has the time (by the loop's clock) until which its
+    delivery may begin, so that it ends within its lease.
     """
 
     running: int = 0
+    latest: str = ""
     waiting: deque[tuple[float, Leased]] = field(default_factory=deque)
     due: deque[Lane] = field(default_factory=deque)
     refilling: bool = False
@@ -167,7 +169,7 @@ class Courier:
         lane = self._lanes[name]
         if not self._may():
             return
-        while lane.waiting and lane.running < _most(name):
+        while lane.waiting and _has_room(name, lane, lane.waiting[0][1]):
             until_s, leased = lane.waiting.popleft()
             if now_s() < until_s:  # else it is leased anew once its lease is over
                 self._begin(name, lane, leased)
@@ -177,6 +179,7 @@ class Courier:
 
     def _begin(self, name: str, lane: _Lane, leased: Leased) -> None:
         lane.running += 1
+        lane.latest = leased.conversation_id
         self._tasks.start(self._delivered(name, lane, leased))
 
     async def _refilled(self, name: str, lane: _Lane) -> None:
@@ -191,7 +194,7 @@ class Courier:
                 if len(leased) < room and lane.due and lane.due[0] == bucket:
                     lane.due.popleft()
                 for one in leased:
-                    if lane.running < _most(name):
+                    if _has_room(name, lane, one):
                         self._begin(name, lane, one)
                     else:
                         lane.waiting.append((until_s, one))
@@ -291,6 +294,11 @@ def backoff_ms(tries: int) -> int:
 def _known(name: str) -> bool:
     """Whether this release has such lanes."""
     return name == OWN or notified(name) is not None
+
+
+def _has_room(name: str, lane: _Lane, leased: Leased) -> bool:
+    """Whether a delivery may begin. What one conversation owes others begins together, so that it is read once for all."""
+    return lane.running < _most(name) or (name == OWN and lane.latest == leased.conversation_id)
 
 
 def _most(name: str) -> int:

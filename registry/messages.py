@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import logging
+from dataclasses import replace
 
 from holdfast.actors.activation.effect_runner import admitted
 from holdfast.actors.activation.guest import LOOK_MS, TRIES, Guest, Wrote
@@ -29,6 +30,8 @@ MOST_BYTES = 256 << 10
 """The largest snapshot and log tail that are read for one message; an actor reads larger ones."""
 MOST_TOLD = 10_000
 """How many model calls a process hands to workers at once; the sweeper finds further ones."""
+MOST_KNOWN = 256
+"""How many conversations with children a process knows from its last write to them."""
 CLOSING_S = 2.0
 TELL_S = 5.0
 """Seconds from a message until its counts are told to the store."""
@@ -47,6 +50,7 @@ class Messages:
         self._reached = reached
         self._clock = StoreClock(steady_ms)
         self._serves = True
+        self._known: dict[str, Visited] = {}
         self._at_once = asyncio.Semaphore(AT_ONCE)
         self._background = Background()
         self._telling: asyncio.Task[None] | None = None
@@ -83,13 +87,26 @@ class Messages:
         if self._telling is None or self._telling.done():
             self._telling = asyncio.create_task(self._tell())
         delivery.began = wrote.write.after if wrote.write.events else None
+        self._knows(wrote)
         return Replied(wrote.reply)
+
+    def _knows(self, wrote: Wrote) -> None:
+        """Keep the state of a conversation that further children will tell: the next word is judged on it."""
+        write, written = wrote.write, wrote.written
+        if write.events and write.after.calls.any_machine and not write.after.busy:
+            self._known[write.after.conversation_id] = Visited(written.now, write.after, write.append_id, written.tail_bytes)
+            if len(self._known) > MOST_KNOWN:
+                del self._known[next(iter(self._known))]
 
     async def _written(self, delivery: Delivery) -> Wrote | None:
         """What a guest has written; None if an actor must. For a start, nothing is read at first: there is nothing."""
         conversation_id, command = delivery.conversation_id, delivery.command
         await self._hear()
-        visited = Visited(self._clock.now(), State(conversation_id=conversation_id), "") if isinstance(command, Start) else None
+        visited = self._known.pop(conversation_id, None)
+        if isinstance(command, Start):
+            visited = Visited(self._clock.now(), State(conversation_id=conversation_id), "")
+        elif visited is not None:
+            visited = replace(visited, now=self._clock.now())
         for _ in range(TRIES if self._serves else 0):
             visited = visited or await self._store.visit(conversation_id, most_bytes=MOST_BYTES)
             if visited is None or visited.state.busy or visited.state.ended:

@@ -4,8 +4,9 @@ A parent starts its children and ends them, and a child tells its parent how it 
 the conversation that owes them says. A child that cannot be started is told of as one that has failed.
 """
 
+import asyncio
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
@@ -32,6 +33,7 @@ from holdfast.errors import (
 )
 from holdfast.persistence import TRIED_MS, Conversations, Leased
 from holdfast.redaction import PLAIN
+from holdfast.together import Together
 
 from .courier import Own
 from .registry import Delivery, DeliveryResult, Refused, Unknown, Unsent
@@ -41,6 +43,8 @@ START_MS = 30_000
 """How long (ms) after its parent was seen to wait a child may start. Its end is tried until then if it is not there."""
 GIVEN_UP_MS = TRIED_MS - 3_600_000
 """After how long (ms) a start that nothing came of counts as failed: the parent is told before the start is set aside."""
+TOGETHER = 64
+"""How many starts of one parent read it together at most."""
 _OVER = (ConversationEnded, ConversationNotFound, StaleCall)
 """Refusals that show that there is nothing (more) to do: the same command came before, or what it is about is gone."""
 _FINAL = (InvalidInput, NotPermitted, ConversationExists)
@@ -75,7 +79,12 @@ class Accepts(Protocol):
 
 def own_deliveries(registry: Delivers, store: Conversations, sign: Signs, messages: Accepts | None = None) -> Mapping[str, Own]:
     """How each kind of what conversations owe each other is delivered; `messages` accepts what needs no actor."""
-    own = _OwnDeliveries(registry, store, sign, messages)
+
+    async def parents(parent: str, asked: Sequence[None]) -> Sequence[tuple[State, int]]:
+        state, now = await asyncio.gather(store.load(parent), store.now())
+        return [(state, now)] * len(asked)
+
+    own = _OwnDeliveries(registry, store, sign, messages, Together(parents, most=TOGETHER))
     return {START: own.start, TELL: own.tell, NoticeKind.QUARANTINED: own.tell, END: own.end}
 
 
@@ -85,6 +94,7 @@ class _OwnDeliveries:
     store: Conversations
     sign: Signs
     messages: Accepts | None
+    parents: Together[str, None, tuple[State, int]]
 
     async def end(self, child: str, leased: Leased) -> DeliverAnswer:
         """End a child whose parent waits for it no longer. Another conversation that has its id goes on."""
@@ -100,7 +110,7 @@ class _OwnDeliveries:
 
     async def start(self, child: str, leased: Leased) -> DeliverAnswer:
         """Start the child of a call. If that is impossible, or if it was over before, its parent is told."""
-        parent, not_after = leased.conversation_id, await self.store.now() + START_MS
+        parent = leased.conversation_id
         try:
             command = await self._started_by(parent, child, leased.envelope.seq)
         except CorruptStore:
@@ -109,7 +119,7 @@ class _OwnDeliveries:
             return Delivered()
         if command is None:
             return Delivered()
-        result = await self._sent(child, command.model_copy(update={"not_after": not_after}), create=True)
+        result = await self._sent(child, command, create=True)
         match result:
             case Replied(Receipt(duplicate=True)):  # the parent may have been set back since it was told
                 return await self._told(await self.store.load(child))
@@ -180,7 +190,7 @@ class _OwnDeliveries:
 
     async def _started_by(self, parent: str, child: str, seq: int) -> Start | None:
         """The command that starts a child; None if its parent waits no longer."""
-        state = await self.store.load(parent)
+        state, now = await self.parents.result(parent, None)
         wait, first, message, *joined = await self._read(parent, seq, 1, *((0,) if state.turn is None else state.turn.asked_at))
         if not isinstance(wait, recorded.CallSuspended) or wait.delegation is None or wait.source != child:
             raise CorruptStore(f"conversation {parent}: entry {seq} delegates nothing to {child}")
@@ -209,6 +219,7 @@ class _OwnDeliveries:
             context=first.context if call.context is None else call.context,
             attended=state.attended,
             principal=requester,
+            not_after=now + START_MS,
             parent=Parent(
                 suspension_id=wait.suspension_id,
                 path=(*path, Ancestor(conversation_id=parent, agent=state.agent)),

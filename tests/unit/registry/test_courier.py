@@ -2,16 +2,18 @@
 
 import asyncio
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import pytest
 from store_suite.outbox import AUDIT, CHILD, OPS, ids, owe, owe_more
+from writer import Writer, start
 
 from holdfast import metrics
 from holdfast.actors.answers import Replied
 from holdfast.actors.steps import Step
 from holdfast.actors.workers import Delivered, Later, NoWorker, SetAside, WorkerLost
 from holdfast.conversation import End
-from holdfast.conversation.log.owed import notice_target, own_target
+from holdfast.conversation.log.owed import Envelope, notice_target, own_target
 from holdfast.counting import Counts
 from holdfast.errors import (
     AppNotPublished,
@@ -315,6 +317,30 @@ async def test_what_this_release_cannot_deliver_stops_nothing(target, state, rea
             while not any(row.reason.startswith(reason) for row in (await store.outbox(state, limit=2)).items):
                 await asyncio.sleep(0.001)
     assert targets.told == [("c-2", "ops", "ended")]
+
+
+async def test_what_one_conversation_owes_others_begins_together(monkeypatch):
+    monkeypatch.setattr(couriers, "OWN_AT_ONCE", 2)
+    store, begun, go_on = MemoryStore(), [], asyncio.Event()
+    for name in ("c-1", "c-2"):
+        writer = await Writer.of(store, name)
+        write = writer.judged(start(), now=await store.now())
+        owed = [Envelope("start", own_target(f"{name}-{n}"), write.after.seq, n, 0) for n in range(5)]
+        await store.append(name, replace(write, owed=owed))
+
+    async def own(_, leased):
+        begun.append(leased.conversation_id)
+        await go_on.wait()
+        return Delivered()
+
+    async with running(store, Targets(), {"start": own}):
+        await until(lambda: len(begun) == 5)
+        await asyncio.sleep(0.05)
+        assert len(set(begun)) == 1
+        assert len(begun) == 5
+        go_on.set()
+        await emptied(store)
+    assert sorted(begun) == ["c-1"] * 5 + ["c-2"] * 5
 
 
 async def test_nothing_is_begun_while_it_may_not():

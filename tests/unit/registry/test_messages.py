@@ -388,14 +388,30 @@ async def waiting(store, count):
 
 async def test_the_words_of_many_children_at_once_are_written_without_an_actor_and_a_worker_is_told_after_the_last(inner):
     words = await waiting(inner, 10)
-    workers = Told(inner)
-    messages = messages_of(inner, workers)
+    workers, store = Told(inner), FaultyStore(inner, Faults())
+    messages = messages_of(store, workers)
     answers = await asyncio.gather(*(messages.accepted(delivered(word)) for word in words))
     assert all(isinstance(answer, Replied) for answer in answers)
     await until_told(workers)
     (request,) = workers.calls
     assert request.effect_id == "t1.m2"
     assert (await inner.owner("c-1")).token == ""
+    assert store.calls["visit"] == 1  # the first word reads what the further ones are judged on
+    await messages.close()
+
+
+@pytest.mark.parametrize("most", [0, 256])
+async def test_a_word_after_another_writer_is_judged_on_what_that_one_wrote(inner, monkeypatch, most):
+    monkeypatch.setattr(module, "MOST_KNOWN", most)
+    first, second = await waiting(inner, 2)
+    store = FaultyStore(inner, Faults())
+    messages = messages_of(store)
+    assert isinstance(await messages.accepted(delivered(first)), Replied)
+    other = Writer.visiting(inner, "c-1", await inner.visit("c-1", most_bytes=1 << 20))
+    await other.do(send(message_id="m-9"))
+    assert isinstance(await messages.accepted(delivered(second)), Replied)
+    assert (store.calls["visit"], store.calls["append"]) == (2, 3 if most else 2)
+    assert [event.kind for _, event in await inner.read("c-1")].count("call_resolved") == 2
     await messages.close()
 
 

@@ -1,5 +1,7 @@
 """What conversations owe each other, made of real logs in a store in memory, and judged by the machine."""
 
+import asyncio
+
 import pytest
 from writer import Writer, begin, call, cancel, end, fail_model, reply, resolve, send, start
 
@@ -155,6 +157,22 @@ async def test_a_start_has_the_context_that_the_tool_made(own):
     asked = Asked(own, await own.begun("c-1", start(), begin(), call(said)))
     await asked.start()
     assert asked.below.events[0].context == '{"only":"this"}'
+
+
+async def test_the_starts_of_a_parent_that_come_at_once_read_it_once(own, monkeypatch):
+    said = [ProposedCall(tool_call_id=f"call_{one}", name="consult", arguments=TASK) for one in range(10)]
+    parent = await own.begun("c-1", start(), begin(), call(*said))
+    load, loaded = own.store.load, []
+
+    async def counted(name):
+        loaded.append(name)
+        return await load(name)
+
+    monkeypatch.setattr(own.store, "load", counted)
+    waits = [(seq, event.source) for seq, event in enumerate(parent.events, 1) if event.kind == "call_suspended"]
+    answers = await asyncio.gather(*(own.delivered(START, "c-1", child, seq=seq) for seq, child in waits))
+    assert answers == [Delivered()] * 10
+    assert loaded == ["c-1"]
 
 
 async def test_a_child_is_not_started_once_its_parent_waits_no_longer(own, asked):
