@@ -1,8 +1,8 @@
 """Plain chunks of OpenAI's chat stream, read without litellm.
 
-A plain chunk is the first one, or has a piece of text, of reasoning or of one call's arguments, the finish reason, or the token
-counts. The SDK and litellm make models of every chunk, which takes most of a long answer's processor time. litellm reads all
-other chunks, and errors, in order; what it must know of the plain ones is set in its stream.
+A plain chunk is the first one, or has a piece of text or of reasoning, the beginning of one call or a piece of its arguments,
+the finish reason, or the token counts. The SDK and litellm make models of every chunk, which takes most of a long answer's
+processor time. litellm reads all other chunks, and errors, in order; what it must know of the plain ones is set in its stream.
 """
 
 import re
@@ -125,16 +125,27 @@ def _piece(delta: dict[str, Any]) -> SimpleNamespace | None:
             return _chunk(text)
         case {"reasoning_content": str(text), **more} | {"reasoning": str(text), **more} if not more:
             return _chunk(reasoning_content=text)
-        case {"tool_calls": [{"index": int(index), "function": {"arguments": str(text), **named}, **call}], **more} if text:
-            typed = call.pop("type", None) in (None, "function")
-            if (
-                typed
-                and not more
-                and all(value in EMPTY for value in (*named.values(), *call.values()))
-                and not SURROGATE.search(text)
-            ):
-                return _chunk(tool_calls=[SimpleNamespace(index=index, function=SimpleNamespace(arguments=text))])
+        case {"tool_calls": [{"index": int(index), "function": dict(function), **call}], **more} if not more:
+            return _piece_of_call(index, function, call)
     return None
+
+
+def _piece_of_call(index: int, function: dict[Any, Any], call: dict[Any, Any]) -> SimpleNamespace | None:
+    """The beginning of a call, with its id and name, or a piece of its arguments."""
+    text, named, about = function.get("arguments"), _said(function, but="arguments"), _said(call)
+    begins = isinstance(about.get("id"), str) and isinstance(named.get("name"), str)
+    typed = about.pop("type", "function") == "function"
+    known = begins and about.keys() == {"id"} and named.keys() == {"name"}
+    if not isinstance(text, str) or not typed or not (known or (text and not about and not named)):
+        return None
+    call_id, name = about.get("id"), named.get("name")
+    if SURROGATE.search(f"{call_id}{name}{text}"):
+        return None
+    return _chunk(tool_calls=[SimpleNamespace(index=index, id=call_id, function=SimpleNamespace(name=name, arguments=text))])
+
+
+def _said(keys: dict[Any, Any], *, but: str = "") -> dict[Any, Any]:
+    return {name: value for name, value in keys.items() if name != but and value not in EMPTY}
 
 
 def _chunk(content: str | None = None, **more: Any) -> SimpleNamespace:

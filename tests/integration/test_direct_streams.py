@@ -149,6 +149,18 @@ STREAMS = {
     "pieces-with-ids": pieces(NAMED, *({"id": "call_1", **called(name="lookup", arguments=part)} for part in PARTS)),
     "pieces-with-empty-ids": pieces(NAMED, *({"id": "", **called(name="", arguments=part)} for part in PARTS)),
     "two-calls-in-turns": pieces(NAMED, SECOND, *(called(index, arguments=part) for part in PARTS for index in (1, 0))),
+    "two-whole-calls": pieces(
+        {**NAMED, **called(name="lookup", arguments="{}")}, {**SECOND, **called(1, name="lookup", arguments="{}")}
+    ),
+    "a-call-without-an-id": pieces(called(name="lookup", arguments=""), *(called(arguments=part) for part in PARTS)),
+    "a-call-without-a-name": pieces({"id": "call_1", **called(arguments="")}, *(called(arguments=part) for part in PARTS)),
+    "a-call-named-later": pieces({"id": "call_1", **called(arguments="{}")}, called(name="lookup", arguments="")),
+    "keys-in-odd-places": pieces(
+        {**called(id="call_1", name="lookup", arguments="{}")}, {"id": "call_1", "name": "x", **called(arguments="")}
+    ),
+    "calls-under-one-index": pieces(NAMED, called(arguments="{}"), {**NAMED, "id": "call_2"}, called(arguments="[]")),
+    "odd-names": pieces({**NAMED, "id": 7}, {**NAMED, **called(name=["a"], arguments="")}, {**NAMED, **called(name="x")}),
+    "half-a-character-in-a-name": pieces({**NAMED, **called(name="look\ud83d", arguments="{}")}),
     "two-calls-at-once": [FIRST, chunk({"tool_calls": [NAMED, SECOND]}), chunk({}, "tool_calls"), DONE],
     "pieces-beside-empty-text": [FIRST, chunk({"content": "", "tool_calls": [NAMED]}), chunk({}, "tool_calls"), DONE],
     "arguments-of-an-unknown-call": pieces(called(4, arguments="{}")),
@@ -319,6 +331,13 @@ async def test_most_chunks_of_an_answer_are_read_without_litellm(plainly):
         outcome, _, _ = await outcome_of(server)
     assert isinstance(outcome, ModelReplied)
     assert (outcome.input_tokens, plainly) == (11, [83])
+
+
+async def test_the_calls_of_an_answer_are_read_without_litellm(plainly):
+    with ModelServer(script=[events(*STREAMS["two-calls-in-turns"])]) as server:
+        outcome, _, _ = await outcome_of(server)
+    assert [one.tool_call_id for one in outcome.calls] == ["call_1", "call_2"]
+    assert plainly == [9]
 
 
 @pytest.mark.parametrize("more", [{}, {"extra_body": {"top_k": 3, "tools": []}}, {"temperature": 0.5, "seed": 1}])
