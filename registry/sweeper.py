@@ -17,6 +17,7 @@ from ray.exceptions import RayError
 from holdfast.actors import logs
 from holdfast.actors.actor_settings import RAY_NAMESPACE, ActorSettings, LinkSettings, StoreAddress
 from holdfast.actors.logs import write_lines
+from holdfast.actors.memory import keep_imported
 from holdfast.actors.placement import beside
 from holdfast.actors.proofs import Proofs
 from holdfast.actors.published import Published
@@ -58,6 +59,7 @@ class Sweeper:
         logs.guard_process(Redaction.of_process(os.environ, urls=[settings.store.redis_url]))
         if ray.is_initialized():  # then this is a sweeper's own process
             write_lines("sweeper", settings.log)
+            keep_imported()
         self._settings = settings
         self._counts = Counts()
         self._holding: asyncio.Task[None] | None = None

@@ -20,8 +20,7 @@ from holdfast.actors import logs, wire
 from holdfast.actors.activation.guest import Guest
 from holdfast.actors.actor_settings import WorkerSettings, short_name
 from holdfast.actors.admission import Admission
-from holdfast.actors.logs import write_lines
-from holdfast.actors.memory import free_files
+from holdfast.actors.memory import free_files, keep_imported
 from holdfast.actors.published import Published, SpecCache, unsigned
 from holdfast.actors.steps import reached_here
 from holdfast.actors.telling import tell
@@ -95,7 +94,7 @@ class Worker:
         self.secrets = ProcessSecrets(common.store.redis_url, content=common.traces.content)
         self.secrets.learn(settings.environment)
         if ray.is_initialized():  # then this process belongs to this worker alone
-            write_lines(short_name(settings.name), common.log)
+            logs.write_lines(short_name(settings.name), common.log)
             export_spans(short_name(settings.name), common.traces)
         self._opening = SingleFlight(self._open_anew)
         self._opened: tuple[Store, AppRuntime] | None = None
@@ -372,6 +371,7 @@ class Worker:
         os.environ.update(self._settings.environment)
         if ray.is_initialized():  # then this process belongs to this worker alone
             logs.guard_app()
+            keep_imported()
         try:
             self.secrets.learn(self._settings.needed)
             check_environment(self._settings.needed)

@@ -13,7 +13,15 @@ from holdfast.actors.answers import Replied
 from holdfast.actors.workers import NoWorker
 from holdfast.conversation import Send, Start, Tell
 from holdfast.conversation.records.proposed_call import ProposedCall
-from holdfast.errors import ConversationExists, CorruptStore, Fenced, InvalidInput, InvalidMessage, StaleCall, WrongStore
+from holdfast.errors import (
+    ConversationExists,
+    CorruptStore,
+    Fenced,
+    InvalidInput,
+    InvalidMessage,
+    StaleCall,
+    WrongStore,
+)
 from holdfast.persistence import PAUSE_LAG_MS, MemoryStore, RunStatus
 from holdfast.registry import messages as module
 from holdfast.registry.messages import Messages
