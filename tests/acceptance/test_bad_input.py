@@ -1,5 +1,7 @@
 """Bad input on the real stack: a typed error that names the field and the fix, and nothing changed."""
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 import redis
 from refusals import contents, refused, unchanged
@@ -18,6 +20,8 @@ from holdfast.client import (
     InvalidDecision,
     InvalidInput,
     InvalidMessage,
+    MessageNotFound,
+    NotQueued,
     StaleCall,
     StaleReason,
     Status,
@@ -65,6 +69,13 @@ def waiting(stack, client):
 @pytest.fixture(scope="module")
 def shown(waiting):
     return {item.tool: item for item in waiting.pending()}
+
+
+@pytest.fixture(scope="module")
+def queued(waiting):
+    """A message that waits for the turn to end."""
+    waiting.send("next", message_id="queued")
+    return "queued"
 
 
 # -- start --------------------------------------------------------------------------------------------------------------
@@ -161,6 +172,56 @@ def test_a_message_that_is_refused_changes_nothing(raw, waiting, what):
 def test_one_message_id_cannot_carry_two_messages(raw, waiting):
     with unchanged(raw, waiting), refused("message_id", "'first' was already used for another message", InvalidMessage):
         waiting.send("another", message_id="first")
+
+
+LATER = datetime.now(UTC) + timedelta(hours=1)
+TIMES = {
+    "without a zone": (LATER.replace(tzinfo=None), "it has no time zone; give an aware datetime"),
+    "in the past": (LATER - timedelta(days=1), "it is in the past; give a time in the future"),
+    "in ten years": (LATER + timedelta(days=3650), "it is more than a year ahead; give an earlier time"),
+    "a word": ("tomorrow", "'tomorrow' is no time; give an aware datetime"),
+    "a delay": (timedelta(hours=1), "is no time; give an aware datetime"),
+    "yes": (True, "True is no time; give an aware datetime"),
+}
+PRIORITIES = [256, -1, True, 1.5, "1"]
+BAD_WAYS = {
+    **{f"at {name}": ({"at": at}, "at", problem) for name, (at, problem) in TIMES.items()},
+    **{f"priority {value!r}": ({"priority": value}, "priority", "give a whole number from 0") for value in PRIORITIES},
+    "when unknown": ({"when": "soon"}, "when", "use one of queue, reject, steer, interrupt"),
+    "steered at": ({"when": "steer", "at": LATER}, "at", "leave one of them out"),
+    "interrupted at": ({"when": "interrupt", "at": LATER}, "when", "leave at and priority out"),
+    "origin unknown": ({"origin": "me"}, "origin", "use one of user, agent, schedule"),
+}
+
+
+@pytest.mark.parametrize("what", BAD_WAYS)
+def test_a_message_that_waits_for_what_is_none_is_refused_and_changes_nothing(raw, waiting, what):
+    given, field, problem = BAD_WAYS[what]
+
+    with unchanged(raw, waiting), refused(field, problem):
+        waiting.send("hello", **given)
+
+
+@pytest.mark.parametrize(
+    ("given", "field", "problem"),
+    [
+        ({}, "at", "neither a time nor a priority is given; give one of them"),
+        *(({"at": at}, "at", problem) for at, problem in TIMES.values()),
+        *(({"priority": value}, "priority", "give a whole number from 0") for value in PRIORITIES),
+    ],
+    ids=lambda value: ascii(value)[:40],
+)
+def test_a_message_is_moved_to_no_place_that_is_none(raw, waiting, queued, given, field, problem):
+    with unchanged(raw, waiting), refused(field, problem):
+        waiting.reschedule(queued, **given)
+
+
+def test_a_message_that_does_not_wait_is_neither_moved_nor_withdrawn(raw, waiting, queued):
+    for use in (waiting.withdraw, lambda message_id: waiting.reschedule(message_id, priority=1)):
+        for message_id, error in {"first": NotQueued, "nobody's": MessageNotFound, "a b": InvalidMessage}.items():
+            with unchanged(raw, waiting), pytest.raises(error):
+                use(message_id)
+    assert [one.message_id for one in waiting.queue()] == [queued]
 
 
 @pytest.mark.parametrize("request_id", ["", "a b", 7, "x" * 201, LONE], ids=ascii)
