@@ -70,6 +70,11 @@ def ask(question: str) -> str:
     """Ask the user."""
 
 
+@tool(executor="human", answer_timeout_s=4)
+def ask_briefly(question: str) -> str:
+    """Ask the user, who has little time."""
+
+
 @tool(approval="required")
 def refund(context: ToolContext) -> str:
     """Refund; nobody holds it."""
@@ -80,7 +85,7 @@ def refund(context: ToolContext) -> str:
 till = Agent(
     name="till",
     instructions="Sell.",
-    tools=[pay, pay_once, pay_by_key, pay_by_two, pay_in_time, pay_reviewed, look, ask],
+    tools=[pay, pay_once, pay_by_key, pay_by_two, pay_in_time, pay_reviewed, look, ask, ask_briefly],
 )
 payments = Agent(name="payments", tools=[refund])
 compliance = Agent(name="compliance", tools=[delegate(payments, name="pay_back")])
