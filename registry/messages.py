@@ -1,4 +1,4 @@
-"""Accepting messages as a guest: a script acknowledges a start, message or word, and a worker is asked for its model call."""
+"""Accepting commands as a guest: a script writes what follows from a start, message, word or wake; workers get the work."""
 
 import asyncio
 import contextlib
@@ -12,9 +12,9 @@ from holdfast.actors.admission import Admission
 from holdfast.actors.answers import Replied
 from holdfast.actors.steps import Reached, Step, logged
 from holdfast.actors.telling import tell
-from holdfast.actors.workers import ModelRequest, NoOutcome, NoWorker, Workers, WorkPaused
+from holdfast.actors.workers import ModelRequest, NoOutcome, NoWorker, RunRequest, Workers, WorkPaused
 from holdfast.background import Background
-from holdfast.conversation import Start, State, Tell
+from holdfast.conversation import Start, State, Tell, Wake
 from holdfast.errors import CorruptStore, Fenced, HoldfastError, StoreError, StoreUnavailable
 from holdfast.persistence import Store, Visited
 from holdfast.settings import TraceSettings
@@ -29,7 +29,7 @@ AT_ONCE = 32
 MOST_BYTES = 256 << 10
 """The largest snapshot and log tail that are read for one message; an actor reads larger ones."""
 MOST_TOLD = 10_000
-"""How many model calls a process hands to workers at once; the sweeper finds further ones."""
+"""How many model calls and runs a process hands to workers at once; the sweeper finds further ones."""
 MOST_KNOWN = 256
 """How many conversations with children a process knows from its last write to them."""
 CLOSING_S = 2.0
@@ -38,7 +38,7 @@ TELL_S = 5.0
 
 
 class Messages:
-    """Accepts messages to resting and new conversations in one process, while its `release` serves the store."""
+    """Accepts messages to resting and new conversations and wakes others, in one process, if its `release` serves the store."""
 
     def __init__(
         self, store: Store, workers: Workers, release: str, traces: TraceSettings, *, reached: Reached = logged
@@ -56,7 +56,7 @@ class Messages:
         self._telling: asyncio.Task[None] | None = None
 
     async def accepted(self, delivery: Delivery) -> DeliveryResult | None:
-        """The result of a start, a message or a child's word; None if an actor must judge it.
+        """The result of a start, a message, a child's word or a wake; None if an actor must judge it.
 
         An actor must if the conversation is busy (for a message: does not rest) or has an owner, if the store did not answer,
         and if turns are traced: a turn's span needs a process that exports spans and lives on.
@@ -82,7 +82,7 @@ class Messages:
                 return None
             self._reached(Step.MESSAGE_2_WRITTEN)
             for request in wrote.requests():
-                if isinstance(request, ModelRequest) and len(self._background) < MOST_TOLD:
+                if len(self._background) < MOST_TOLD:
                     self._background.start(self._worked(wrote.write.after.app, request))
         if self._telling is None or self._telling.done():
             self._telling = asyncio.create_task(self._tell())
@@ -111,11 +111,11 @@ class Messages:
             visited = visited or await self._store.visit(conversation_id, most_bytes=MOST_BYTES)
             if visited is None or visited.state.busy or visited.state.ended:
                 return None
-            if visited.state.turn is not None and not isinstance(command, Tell):
+            if visited.state.turn is not None and not isinstance(command, Tell | Wake):
                 return None
             of = command if isinstance(command, Start) else visited.state
             begins = None
-            if not isinstance(command, Tell):  # its turn goes on with the code that it began with
+            if visited.state.turn is None:  # else the turn goes on with the code that it began with
                 with contextlib.suppress(WorkPaused, NoWorker, HoldfastError):  # an actor meets it again; it is accepted
                     _, begins = await admitted(self._guest.admit, self._guest.published, of.app, of.agent)
             self._reached(Step.MESSAGE_1_READ)
@@ -127,7 +127,7 @@ class Messages:
         return None
 
     async def close(self) -> None:
-        """Wait up to `CLOSING_S` until workers have the model calls, and tell the counts. Actors take the other calls."""
+        """Wait up to `CLOSING_S` until workers have the work, and tell the counts. Actors take the rest."""
         await self._background.close(wait_s=CLOSING_S)
         if self._telling is not None:
             self._telling.cancel()
@@ -141,8 +141,8 @@ class Messages:
             self._clock.heard(now)
             self._serves = serving in (None, self._release)
 
-    async def _worked(self, app: str, request: ModelRequest) -> None:
-        """Have a worker make the model call; if none takes it in time, leave it to an actor."""
+    async def _worked(self, app: str, request: ModelRequest | RunRequest) -> None:
+        """Have a worker do the work; if none takes it in time, leave it to an actor."""
         try:
             async with asyncio.timeout(LOOK_MS / 1000):
                 answer: object = await self._workers.do(app, request)

@@ -23,6 +23,7 @@ from holdfast.redaction import PLAIN
 from holdfast.settings import ProcessLimits, Timing
 from holdfast.work_context import CONVERSATION
 
+from .own_deliveries import Accepts
 from .pool import RESERVE, Actors, ActorUnavailable, Pool, PoolFull
 from .registry import Delivery, Registry, Unsent
 
@@ -55,12 +56,20 @@ READMIT_S = 5.0
 
 
 class Sweep:
-    """The sweep of one store; the sweeper calls `tick` again and again."""
+    """The sweep of one store; the sweeper calls `tick` again and again. `messages` wakes conversations that need no actor."""
 
     def __init__(
-        self, store: Store, actors: Actors, *, timing: Timing, process_limits: ProcessLimits, counts: Counts | None = None
+        self,
+        store: Store,
+        actors: Actors,
+        *,
+        timing: Timing,
+        process_limits: ProcessLimits,
+        counts: Counts | None = None,
+        messages: Accepts | None = None,
     ) -> None:
         self._store = store
+        self._messages = messages
         self._counts = Counts() if counts is None else counts
         self._tell_at = 0.0
         self._actors = actors
@@ -128,20 +137,24 @@ class Sweep:
         are looked at again later, until the claim's bound has passed.
         """
         claims: dict[str, list[tuple[str, str]]] = {}
-        for conversation_id in conversation_ids:
-            runs: Sequence[Run] = ()
-            try:
-                runs = await self._store.look(conversation_id, self._timing.lease_ms)
-            except Exception as error:  # noqa: BLE001 - waking it shows what is wrong
-                logger.debug("%s could not be looked at: %s", conversation_id, error)
-            for run in runs:
-                claims.setdefault(run.worker, []).append((conversation_id, run.incarnation))
-            if not runs:
-                self._tasks.start(self._wake(conversation_id))
+        for first in range(0, len(conversation_ids), AT_ONCE):
+            some = conversation_ids[first : first + AT_ONCE]
+            for conversation_id, runs in zip(some, await asyncio.gather(*map(self._look, some)), strict=True):
+                for run in runs:
+                    claims.setdefault(run.worker, []).append((conversation_id, run.incarnation))
+                if not runs:
+                    self._tasks.start(self._wake(conversation_id))
         parked = {conversation_id for kept in claims.values() for conversation_id, _ in kept}
         for worker, kept in claims.items():
             self._tasks.start(self._asked(worker, kept))
         self._waking -= parked
+
+    async def _look(self, conversation_id: str) -> Sequence[Run]:
+        try:
+            return await self._store.look(conversation_id, self._timing.lease_ms)
+        except Exception as error:  # noqa: BLE001 - waking it shows what is wrong
+            logger.debug("%s could not be looked at: %s", conversation_id, error)
+            return ()
 
     async def _asked(self, worker: str, claims: Sequence[tuple[str, str]]) -> None:
         try:
@@ -209,7 +222,9 @@ class Sweep:
 
     async def _ask(self, conversation_id: str) -> None:
         delivery = Delivery(conversation_id, Wake(), timeout_s=WAKE_TIMEOUT_S, waits_for_store=False)
-        result = await self._registry.deliver(delivery)
+        result = None if self._messages is None else await self._messages.accepted(delivery)
+        if not isinstance(result, Replied):
+            result = await self._registry.deliver(delivery)
         match result:
             case Replied():
                 pass

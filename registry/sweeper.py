@@ -103,24 +103,25 @@ class Sweeper:
         # In its own task: this cluster lives even while Ray or the store delays a tick.
         self._holding = asyncio.create_task(cluster.hold(store, cluster.current, gone=self._settings.gone))
         await store.payloads.prepare()
+        vault = Vault(self._settings.store)
+        launcher = RayLauncher(vault)
+        workers = RayWorkers(store, self._settings, launcher)
+        messages = Messages(store, workers, self._settings.release, self._settings.traces, reached=reached_here())
         sweep = Sweep(
             store,
             RayActors(self._settings, store),
             timing=timing,
             process_limits=self._settings.process_limits,
             counts=self._counts,
+            messages=messages,
         )
         self._listening = asyncio.create_task(_listen(store, sweep))
-        vault = Vault(self._settings.store)
-        launcher = RayLauncher(vault)
-        workers = RayWorkers(store, self._settings, launcher)
         links = NoticeLinks(store, Published(store, self._settings.store, launcher.key), lambda: self._lent)
 
         async def notify(app: str, request: DeliverRequest) -> DeliverAnswer:
             return await workers.deliver(app, await links.added(app, request))
 
         sign = Proofs(self._settings.store, partial(in_daemon, vault.servers_key)).signed
-        messages = Messages(store, workers, self._settings.release, self._settings.traces, reached=reached_here())
         courier = Courier(
             store,
             notify,

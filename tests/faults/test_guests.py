@@ -1,4 +1,4 @@
-"""A turn without an actor: a worker or a client dies or freezes at each numbered step of a guest."""
+"""A turn without an actor: a worker, a client or the sweeper dies or freezes at each numbered step of a guest."""
 
 import asyncio
 import os
@@ -160,3 +160,22 @@ async def test_a_client_that_thaws_after_another_message_reads_again(stack, clie
     assert await messages(store, "overtaken") == ["m-2", "m-3"]
     owner = await store.owner("overtaken")
     assert (owner.token, owner.epoch) == ("", 6)  # three turns, each by two guests
+
+
+# -- the sweeper -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("step", [Step.MESSAGE_1_READ, Step.MESSAGE_2_WRITTEN])
+async def test_a_sweeper_that_dies_as_it_does_what_is_due_is_followed_by_another(stack, client, store, oracle, traps, step):
+    name = f"due-{step}"
+    conversation = await resting(stack, client, name, "Again.")
+    await conversation.send("later", message_id="m-2", at=await store.now() + 3_000)
+    traps.arm(step, KILL)
+    await traps.sprung(step)
+    state = await conversation.wait(timeout_s=WITHIN_S)
+    while state.reply != "Again.":
+        state = await conversation.wait(after=state.seq, timeout_s=WITHIN_S)
+    await oracle.at_rest(name)
+    kinds = [event.kind for _, event in await store.read(name, after=3)]
+    assert (kinds.count("input_due"), kinds.count("turn_started")) == (1, 1)
+    assert sum(name in str(request.body) and "later" in str(request.body) for request in stack.model.requests) == 1

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from writer import Writer, begin, call, cancel, finish, reply, send, start
+from writer import Writer, begin, call, cancel, finish, reply, send, start, wake
 
 from holdfast.conversation import State, Status, outstanding
 from holdfast.errors import CorruptStore, Fenced
@@ -374,6 +374,17 @@ class Visiting:
         await guest.do(finish("call_4_1#1"))
         assert guest.state.busy
         await is_due(store)
+
+    async def test_what_was_due_before_a_guests_write_is_looked_at_after_it_has_had_its_time(self, store: Store) -> None:
+        await resting(store)
+        now = await store.now()
+        guest = await message(store)
+        await guest.do(send("late", due=now - 1), now=now - HOUR_MS)
+        await is_due(store)
+        guest = await message(store)
+        await guest.do(wake(), begin())
+        assert guest.state.busy
+        assert await due(store) == []
 
     async def test_a_guests_write_can_be_repeated_after_the_next_takeover(self, store: Store) -> None:
         await parked(store)
