@@ -32,7 +32,7 @@ from holdfast.registry.messages import MOST_BYTES
 from holdfast.registry.pool import Pool
 from holdfast.registry.registry import Delivery, Registry
 
-from . import shop
+from . import inputs, shop
 from .actors import SERVED, SERVERS_KEY, SimActors
 from .children import MORE
 from .store import SimStore
@@ -69,7 +69,7 @@ class Client:
         self._messages = messages(world, process, self._store)
         self._open = 0
         self.told = 0
-        self._left = world.rng.randint(*self.left) + MORE * world.children.there
+        self._left = world.rng.randint(*self.left) + MORE * world.children.there + inputs.MORE * world.inputs.there
         self._doubtful = world.rng.choice((0.0, 0.1, 0.3))
         self._hasty = self.hasty or world.rng.choice((0.5, 1.5, 3))
 
@@ -105,7 +105,9 @@ class Client:
         if rng.random() < self._doubtful:
             await self._doubt(conversation_id)
         draw = rng.random()
-        if world.ledger.length(conversation_id) == 0 and draw < 0.7:
+        if world.ledger.length(conversation_id) and world.inputs.acts():
+            await self._ask(conversation_id, await world.inputs.command(conversation_id))
+        elif world.ledger.length(conversation_id) == 0 and draw < 0.7:
             await self._ask(conversation_id, self._start(conversation_id), create=True)
         elif world.chats and rng.random() < CHATTED:
             await self._send(conversation_id)

@@ -3,13 +3,13 @@
 Nothing of it is visible to the code under test. What is wrong at the moment it happens is noted here at once.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import Any
 
 from holdfast.agent import Rules
 from holdfast.conversation import Approval, OnLost
-from holdfast.conversation.records.events import RunScheduled, SettledBy, SuspensionSettled
+from holdfast.conversation.records.events import InputDue, InputRescheduled, RunScheduled, SettledBy, SuspensionSettled
 from holdfast.conversation.terms.rule_verdict import RuleEffect
 from holdfast.persistence import PAUSE_LAG_MS, RunStatus, TakeoverReason
 from holdfast.persistence.views import arguments_in
@@ -82,6 +82,7 @@ class Ledger:
         self.silent = set()  # the incarnations of which somebody was told that they have not attested their claims
         self.paused_at = {}
         self.requests = Counter()  # to the model, by conversation and effect
+        self.read = defaultdict(set)  # what models have read of people, by conversation
         self.worker_ends = 0
         self.published = [{}]  # all rules that ever were, by agent
         self._acted_on = ({},)  # of these, what a worker may act on now; None where nobody can say
@@ -136,6 +137,8 @@ class Ledger:
             match event:
                 case SuspensionSettled(by=SettledBy.EXPIRY):
                     self._expired(conversation_id, event, now)
+                case InputDue():
+                    self._queued(conversation_id, event, now)
                 case RunScheduled(attempt=attempt) if attempt > 1:
                     self._again(conversation_id, event)
         log.places.append(len(log.events))
@@ -147,6 +150,14 @@ class Ledger:
         if now < suspended.expires_at:
             early = suspended.expires_at - now
             self.wrong("%s: %s expired %d ms too early", conversation_id, event.tool_call_id, early)
+
+    def _queued(self, conversation_id, event, now):
+        said = self.log(conversation_id).events
+        for seq in event.message_seqs:
+            moved = [one.due_at for one in said if isinstance(one, InputRescheduled) and one.message_seq == seq]
+            early = [said[seq - 1].due_at, *moved][-1] - now
+            if early > 0:
+                self.wrong("%s: message %d is queued %d ms too early", conversation_id, seq, early)
 
     def _again(self, conversation_id, event):
         told = any(
@@ -262,9 +273,10 @@ class Ledger:
 
     # -- what the model was asked ------------------------------------------------------------------------------------
 
-    def requested(self, conversation_id, effect_id):
+    def requested(self, conversation_id, effect_id, messages):
         """The model is called: once for each effect, and once more for each worker that ended or time the store went back."""
         self.requests[conversation_id, effect_id] += 1
+        self.read[conversation_id].update(message["content"] for message in messages if message["role"] == "user")
         if self.requests[conversation_id, effect_id] > 1 + self.worker_ends + self.times_set_back:
             times = self.requests[conversation_id, effect_id]
             self.wrong("%s: %s asks the model for the %d. time", conversation_id, effect_id, times)

@@ -10,9 +10,11 @@ from holdfast.conversation import (
     Comment,
     End,
     Execution,
+    Interrupted,
     ModelFailed,
     Receipt,
     Receipts,
+    Reschedule,
     Resolve,
     ResolveMany,
     Revoke,
@@ -20,6 +22,8 @@ from holdfast.conversation import (
     Send,
     Start,
     State,
+    When,
+    Withdraw,
     decide,
     evolve,
 )
@@ -33,6 +37,9 @@ from holdfast.conversation.records.events import (
     Ended,
     GivenRevoked,
     GrantRevoked,
+    InputRescheduled,
+    InputSuperseded,
+    InputWithdrawn,
     MessageAccepted,
     ModelAnswered,
     PendingCancelled,
@@ -42,7 +49,6 @@ from holdfast.conversation.records.events import (
     TurnCancelled,
     TurnCompleted,
     TurnFailed,
-    TurnStarted,
     VoteCast,
 )
 from holdfast.conversation.terms.decisions import DecisionKind
@@ -61,6 +67,7 @@ from .audit_oracle import the_chain_verifies
 from .child_oracles import children_do_what_is_asked
 from .couriers import notices_were_told
 from .grant_oracles import grants_are_behind_what_runs, grants_are_what_was_asked_for
+from .input_oracles import every_message_has_its_end
 from .rule_oracles import rules_are_behind_denials
 from .shop import agent_of
 from .stage_oracles import deadlines_act_in_their_turn
@@ -70,6 +77,11 @@ from .vote_oracles import calls_are_decided_by_those_who_may
 ANSWER_SLACK_S = 3.0
 """How long after its deadline a caller may be told."""
 
+NUMBERED = (
+    *(TurnCancelled, PendingCancelled, GrantRevoked, GivenRevoked, CallAssigned, CallCommented, Ended),
+    *(InputSuperseded, InputWithdrawn, InputRescheduled),
+)
+"""The events of requests that have a `request_id`."""
 TERMINAL = (TurnCompleted, TurnFailed, TurnCancelled)
 
 
@@ -87,7 +99,7 @@ def judge(world):
         _the_log_is_whole(world, history, found)
         _every_call_is_settled_once(world.ledger, history)
         _calls_keep_to_the_execution(world.ledger, history)
-        _every_message_has_its_turn(world.ledger, history)
+        every_message_has_its_end(world, history)
         _bodies_are_behind_results(world.ledger, history)
         _answers_are_those_to_this_log(world, history)
         rules_are_behind_denials(world.ledger, history)
@@ -174,10 +186,7 @@ def _every_call_is_settled_once(ledger, history):
     _once(ledger, history, "message", [event.message_id for event in history.of(MessageAccepted)])
     decisions = [event.decision_id for event in history.of(SuspensionSettled, VoteCast)]
     _once(ledger, history, "decision", [one for one in decisions if one])
-    requests = [
-        event.request_id
-        for event in history.of(TurnCancelled, PendingCancelled, GrantRevoked, GivenRevoked, CallAssigned, CallCommented, Ended)
-    ]
+    requests = [event.request_id for event in history.of(*NUMBERED)]
     _once(ledger, history, "request", [one for one in requests if one])
     if history.states[-1].turn is None and sorted(asked) != sorted(resolved):
         ledger.wrong("%s: calls %s have results %s", name, asked, resolved)
@@ -206,19 +215,6 @@ def _calls_keep_to_the_execution(ledger, history):
         }[execution]
         if wrong:
             ledger.wrong("%s: after %d its calls are not carried out as %s", history.conversation_id, place, execution)
-
-
-def _every_message_has_its_turn(ledger, history):
-    turns = history.of(TurnStarted, *TERMINAL)
-    for number, event in enumerate(turns):
-        if isinstance(event, TurnStarted) == bool(number % 2):
-            ledger.wrong("%s: its turns overlap, or one ended twice", history.conversation_id)
-            return
-    accepted = [seq for seq, event in enumerate(history.events, 1) if isinstance(event, MessageAccepted)]
-    begun = [event.message_seq for event in history.of(TurnStarted)]
-    state = history.states[-1]
-    if begun != accepted[: len(begun)] or (len(begun) < len(accepted) and not (state.ended or state.queue)):
-        ledger.wrong("%s: messages %s, turns of %s", history.conversation_id, accepted, begun)
 
 
 def _bodies_are_behind_results(ledger, history):
@@ -269,10 +265,20 @@ def _the_acknowledgement_holds(ledger, history, asked):
             fine = event is not None and answer.seq <= asked.to_seq and event.at == answer.accepted_at and _says(event, command)
             if fine and not answer.duplicate and answer.seq <= asked.from_seq:
                 fine = False
+            if fine and isinstance(command, Send) and command.when is When.REJECT:
+                before = history.states[answer.seq - 1]
+                fine = before.turn is None and not before.queue
         case Receipts():
             fine = len(answer.receipts) == len(command.decisions) and all(
                 receipt.seq <= asked.to_seq and _settles(history.events[receipt.seq - 1], one)
                 for receipt, one in zip(answer.receipts, command.decisions, strict=True)
+            )
+        case Interrupted():
+            made = [
+                event for event in history.events[: asked.to_seq] if getattr(event, "request_id", None) == command.request_id
+            ]
+            fine = any(_interrupts(event, answer) for event in made) or (
+                command.text is None and any(_stood_still(state, answer) for state in history.states[: asked.to_seq + 1])
             )
         case Cancelled(turn_id=None):
             since = 1 if answer.duplicate else max(asked.from_seq, 1)
@@ -289,8 +295,17 @@ def _the_acknowledgement_holds(ledger, history, asked):
 
 def _says(event, command):
     match event, command:
-        case MessageAccepted(), Start() | Send():
+        case MessageAccepted(), Start():
             return (event.message_id, event.text) == (command.message_id, command.text)
+        case MessageAccepted(), Send():
+            said = event.message_id, event.text, event.priority, event.due_at
+            steers = command.when is When.STEER or not event.steers
+            return said == (command.message_id, command.text, command.priority, command.at or 0) and steers
+        case (InputWithdrawn(), Withdraw()) | (InputRescheduled(), Reschedule()):
+            moved = isinstance(command, Withdraw) or (
+                command.at in (None, event.due_at) and command.priority in (None, event.priority)
+            )
+            return (event.request_id, event.message_seq) == (command.request_id, command.message_seq) and moved
         case SuspensionSettled(), Resolve():
             same = (event.decision_id, event.tool_call_id, event.decision) == (
                 command.decision_id,
@@ -334,6 +349,17 @@ def _settles(event, one):
 
 def _cancels(event, answer):
     return (event.turn_id, event.calls) == (answer.turn_id, answer.calls)
+
+
+def _interrupts(event, answer):
+    said = (event.turn_id, event.calls, event.message_ids, event.epoch, event.by_seq or answer.seq, event.at)
+    return said == (answer.turn_id, answer.cancelled, answer.superseded, answer.epoch, answer.seq, answer.accepted_at)
+
+
+def _stood_still(state, answer):
+    """Whether there was nothing to interrupt."""
+    nothing = (answer.turn_id, answer.cancelled, answer.superseded) == (None, (), ())
+    return nothing and state.turn is None and not state.queue and (state.seq, state.epoch) == (answer.seq, answer.epoch)
 
 
 def _nothing(state, command):
@@ -389,8 +415,8 @@ def _alike(one, other):
 def _repeated_receipts_agree(ledger):
     first = {}
     for asked in ledger.asked:
-        if isinstance(asked.answer, Receipt) and not asked.lost:
+        if isinstance(asked.answer, Receipt | Interrupted) and not asked.lost:
             key = (asked.conversation_id, asked.command.model_dump_json(exclude={"spec"}))
-            place = (asked.answer.seq, asked.answer.accepted_at, asked.answer.audit_head)
+            place = asked.answer.model_copy(update={"duplicate": False})
             if first.setdefault(key, place) != place:
                 ledger.wrong("%s: receipts of one command differ: %s and %s", asked.conversation_id, first[key], place)

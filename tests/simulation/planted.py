@@ -10,7 +10,7 @@ import re
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
-from . import bugs, campaign, child_bugs, courier_bugs, grant_bugs, guest_bugs, rule_bugs, stage_bugs, vote_bugs
+from . import bugs, campaign, child_bugs, courier_bugs, grant_bugs, guest_bugs, input_bugs, rule_bugs, stage_bugs, vote_bugs
 from .seed import simulate
 
 SEEDS = 3000
@@ -42,6 +42,7 @@ PLANTED = (
     *guest_bugs.GUESTS,
     *courier_bugs.COURIERS,
     *child_bugs.CHILDREN,
+    *input_bugs.INPUT,
 )
 
 

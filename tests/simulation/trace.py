@@ -1,6 +1,6 @@
 """What happened, one line each: kept unformatted, since of thousands of simulations only the failed ones are read."""
 
-from holdfast.conversation import Resolve, ResolveMany, Send, Start
+from holdfast.conversation import Resolve, ResolveMany, Send, Start, When
 
 from .loop import PROCESS
 
@@ -27,6 +27,8 @@ def shown(command):
     match command:
         case Resolve():
             return f"{command.ruling.kind} {command.tool_call_id} ({command.suspension_id}) as {command.decision_id}"
+        case Send() if command.when is not When.QUEUE or command.at:
+            return f"{command.kind} {command.message_id} ({command.when}, at {command.at})"
         case Send() | Start():
             return f"{command.kind} {command.message_id}"
         case ResolveMany():

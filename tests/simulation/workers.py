@@ -40,7 +40,7 @@ class SimWorker(Worker):
         return self._given
 
     async def _model(self, store, app, request, spec, messages, *, rules):
-        self._world.ledger.requested(request.conversation_id, request.effect_id)
+        self._world.ledger.requested(request.conversation_id, request.effect_id, messages)
         await self._world.pause(self._world.model.seconds())
         answer = self._world.model.answer(request, messages)
         if isinstance(answer, ModelFailed) or not answer.calls:

@@ -18,6 +18,7 @@ from .clients import Client
 from .couriers import Couriers
 from .faults import Faults
 from .granter import Approver, Granter, Revoker
+from .inputs import Inputs
 from .ledger import Ledger
 from .loop import Process, SimLoop
 from .nemesis import Nemesis
@@ -116,6 +117,7 @@ class World:
         self.voters = Voters(seed)
         self.children = Children(self, seed)
         self.couriers = Couriers(self, seed)
+        self.inputs = Inputs(self, seed)
         if self.publisher.ruled or self.granter.granted:
             self.model.busy()
         if self.granter.granted:
@@ -226,6 +228,7 @@ class World:
 
     def calm(self):
         self.trace.note("all faults end")
+        self.inputs.healed_at = self.clock()
         self._calm = True
         self.faults.calm()
         self.nemesis.rest()
@@ -373,6 +376,6 @@ class World:
         """Who is at work, with a number that changes as it goes on."""
         working = [(client.process.name, client.told) for client in self.clients if not client.done]
         for name, found in self.memory._conversations.items():
-            if found.listed is not None and (found.busy or found.pending):
+            if found.listed is not None and (found.busy or found.pending or found.listed.delayed):
                 working.append((name, len(found.log)))
         return [*working, *self.couriers.restless()]
