@@ -13,7 +13,7 @@ from collections import Counter
 import pytest
 import recorded_app
 from oracle import Oracle
-from recorded_play import play, shown, unique_ids
+from recorded_play import answers_of, play, shown, unique_ids
 from stack_fixture import Scenarios, end_stack, start_stack
 
 from holdfast.client import Approve, AsyncClient
@@ -161,6 +161,23 @@ async def test_under_rules_that_ask_instead_of_the_tools_the_transcripts_are_the
     assert asked_by == Counter(
         (f"ruled:{name}", f"asks about {spec['name']}") for name, recording in chosen.items() for spec, _ in gated(recording)
     )
+
+
+@each_way
+@pytest.mark.timeout(900)
+async def test_with_each_second_message_steered_the_transcripts_are_the_same(stack, recordings, chosen):
+    several = {name: recording for name, recording in chosen.items() if len(answers_of(recording["messages"])) > 1}
+    stack.model.slow(first_token_s=MODEL_S / 3)
+    try:
+        async with AsyncClient.connect("recorded_app:app", timeout_s=120) as client:
+            transcripts = await held(client, several, "steered", steer=True)
+            turns = {name: await client.conversation(name).turns() for name in transcripts}
+    finally:
+        stack.model.clear()
+    equal(stack, recordings, transcripts)
+    second = sum(len(answers_of(recording["messages"])) // 2 for recording in several.values())
+    joined = sum(len(turn.joined) for held_ones in turns.values() for turn in held_ones)
+    assert second >= joined > second / 2, "the others came after the answer, and were queued"
 
 
 @each_way

@@ -43,21 +43,25 @@ async def play(
     together: bool = False,
     approve: Callable[[AsyncPendingCall], Approve] = plainly,
     child: AsyncConversation | None = None,
+    steer: bool = False,
 ) -> list[dict[str, Any]]:
     """Hold a recorded conversation: say what its user said, resolve what waits; the messages at its end.
 
     What waits at a time is decided one by one, or `together`; `approve` says how. What a grant has settled by then is left out.
     With patience, what cannot be read is read again for so long; what is asked for, the client repeats by itself.
     The name is the conversation's id: it says the recording and the agent, as `recorded_app` reads it. A `child` is held, which
-    another conversation has started with what the user said, and which ends with its reply.
+    another conversation has started with what the user said, and which ends with its reply. With `steer`, each second text is
+    sent while the model gives the last answer of the turn before, which it then joins.
     """
     messages = recording["messages"]
     texts = [message["content"] for message in messages if message["role"] == "user"]
     calls = recorded_app.calls_of(messages)
+    answers = answers_of(messages)
     first = texts.pop(0)
     conversation = child or await client.start(recorded_app.agent_of(name), first, conversation_id=name)
     seq, within_s = 0 if child else conversation.receipt.seq, max(120, patience_s)
     answered: Counter[str] = Counter()
+    steering = _steering(conversation, seq, answers[0], texts) if steer else None
     while True:
         state = await _read(patience_s, lambda: conversation.wait(after=seq, timeout_s=within_s))  # noqa: B023 - at once
         match state.status:
@@ -72,8 +76,11 @@ async def play(
                         seq = seq if receipt is None else receipt.seq
             case Status.QUARANTINED if patience_s:
                 await conversation.retry()
+            case Status.IDLE if steering is not None:
+                seq, steering = await steering, None
             case Status.IDLE if texts:
                 seq = (await conversation.send(texts.pop(0))).seq
+                steering = _steering(conversation, seq, answers[-len(texts) - 1], texts) if steer else None
             case Status.IDLE | Status.FAILED:
                 assert not texts
                 ends_early = messages[-1]["role"] == "tool"
@@ -83,6 +90,37 @@ async def play(
                 return await _read(patience_s, conversation.messages)
             case _:
                 pytest.fail(f"{name} did not come to rest: {state}")
+
+
+def answers_of(messages: list[dict[str, Any]]) -> list[int]:
+    """How often the model answers each of the user's messages."""
+    found: list[int] = []
+    for message in messages:
+        if message["role"] == "user":
+            found.append(0)
+        elif message["role"] == "assistant":
+            found[-1] += 1
+    return found
+
+
+def _steering(conversation: AsyncConversation, seq: int, answers: int, texts: list[str]) -> "asyncio.Task[int] | None":
+    """The next text, if there is one, sent as the last of a message's answers is given; the `seq` of the new message."""
+    if not texts:
+        return None
+    text = texts.pop(0)
+
+    async def steered() -> int:
+        given, unresolved = 0, 0
+        async for event in conversation.events(after=seq):
+            if event.kind == "model_answered":
+                given, unresolved = given + 1, unresolved + len(event.body.calls)
+            elif event.kind == "call_resolved":
+                unresolved -= 1
+            if (event.kind == "turn_started" or given) and given >= answers - 1 and not unresolved:
+                break
+        return (await conversation.send(text, when="steer")).seq
+
+    return asyncio.create_task(steered())
 
 
 async def _resolved(call: AsyncPendingCall, decision: Decision) -> Receipt | None:
