@@ -79,8 +79,9 @@ def rehearsed(program: dict[str, Any], *, lose: dict[str, int] | None = None) ->
     """A guide's conversation without a stack: its texts are sent in turn, and what grants stand is revoked between them.
 
     `SENDER` sends them, where the program has one, and `decide` decides whatever waits: as each of `PEOPLE` in turn, where it
-    has them. Then `PASSES_S` seconds pass, if the program says so. A run that was lost is left to a person. The texts are for
-    the app's first agent. `lose` is how many first runs of a tool are lost.
+    has them. Before that, `STEERED` is sent, and joins the turn. Then `PASSES_S` seconds pass, if the program says so. A run
+    that was lost is left to a person. The texts are for the app's first agent. `lose` is how many first runs of a tool are
+    lost.
     """
     app, decide, people = program["app"], program["decide"], program.get("PEOPLE")
 
@@ -103,6 +104,8 @@ def rehearsed(program: dict[str, Any], *, lose: dict[str, int] | None = None) ->
             for grant in conversation.grants():
                 conversation.revoke(grant.grant_id)
             sending.send(text)
+            for joining in program.get("STEERED", ()):
+                sending.send(joining, when="steer")
             for who in people or ():
                 mine = conversation.acting_as(who)
                 for waiting in mine.result().pending:
@@ -169,6 +172,8 @@ def _rows(events: list[Event]) -> Iterator[Row | str]:
                     questions[call.tool_call_id] = " ".join(one["text"] for one in arguments.get("questions", ()))
                 said = f"calls {', '.join(asked[call.tool_call_id] for call in body.calls)}" if body.calls else body.content
                 yield Row(seq, event.kind, f"model: {said}", "right", inwards=True)
+            case "input_joined":
+                yield Row(seq, event.kind, "the model reads it, too", "right", inwards=False)
             case "run_scheduled":
                 by = "by the grant: " if body.grants else "by a rule: " if body.rule and not body.decided_at else ""
                 yield Row(seq, event.kind, f"{by}{asked[body.tool_call_id]}", "right", inwards=False)

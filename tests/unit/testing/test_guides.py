@@ -63,6 +63,7 @@ def test_the_places_in_the_log_that_a_guide_names_are_drawn(page):
         ("a-grant-for-a-session", "write", "it runs again"),
         ("review-a-report", "publish", "it runs again"),
         ("ask-a-question", "book", "it waits"),
+        ("steer-an-agent-that-works", "book", "it waits"),
         ("two-approvers", "pay", "it waits"),
         ("run-without-people", "order", "it waits"),
         ("tell-a-channel", "pay", "it waits"),
