@@ -22,7 +22,7 @@ from holdfast.conversation.records.events import (
     TurnStarted,
 )
 
-QUEUED_WITHIN_MS = 3_000
+QUEUED_WITHIN_MS = 5_000
 """How soon a delayed message is queued once its time has come and everything is healed."""
 HEALED_WITHIN_MS = 10_000
 """How long after the last fault somebody may still wait for a process that was lost."""
