@@ -123,7 +123,7 @@ def _few_stand_below(ledger, history, histories):
 
 
 def _tree(histories, name):
-    """How many conversations were asked for, from this one down."""
+    """How many conversations were asked for, from this one down; one that took a child's id has asked for its own."""
     found = histories.get(name)
-    waits = [] if found is None else found.of(CallSuspended)
+    waits = [] if found is None or found.events[0].parent is None else found.of(CallSuspended)
     return 1 + sum(_tree(histories, event.source) for event in waits if event.source)
