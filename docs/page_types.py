@@ -28,6 +28,8 @@ NAMES = {
     "MessageReceiptReply": "Sent",
     "RevokedReply": "Revoked",
     "CancelledReply": "Cancelled",
+    "InterruptedReply": "Interrupted",
+    "QueuedMessage": "QueuedMessage",
     "PrincipalReply": "Person",
     "QuestionReply": "Question",
     "TargetReply": "Target",

@@ -196,6 +196,47 @@ export interface Cancelled {
   audit_head: string;
   request_id: string;
 }
+/** What an interruption cancelled and superseded. */
+export interface Interrupted {
+  conversation_id: string;
+  /** The place in the log of the event that records its message, or else the interruption. */
+  seq: number;
+  /** The time of that event, in integer milliseconds UTC. */
+  accepted_at: number;
+  /** The turn that was cancelled; null if there was none. */
+  turn_id: string | null;
+  /** The ids of the calls that were cancelled. */
+  cancelled: string[];
+  /** The ids of the messages that are never answered. */
+  superseded: string[];
+  /** How often the conversation has been interrupted, this time included. */
+  epoch: number;
+  /** Whether the interruption was recorded before, under the same key. */
+  duplicate: boolean;
+  /** The head of the audit chain after it; empty if there was nothing to interrupt. */
+  audit_head: string;
+  request_id: string;
+}
+/** A message that no turn has taken up yet. */
+export interface QueuedMessage {
+  message_id: string;
+  /** `queued` or `delayed`. */
+  status: MessageStatus;
+  /** Its text, or its first 500 characters; parts that are no text are said in words. */
+  text: string;
+  /** Its priority, from 0 (first) to 255 (last). */
+  priority: number;
+  /** When it is queued, in integer milliseconds UTC; null if it is. */
+  due_at: number | null;
+  /** Whether it joins the turn that goes on, before the next model call. */
+  steers: boolean;
+  /** Where it comes from, as its sender says. */
+  origin: Origin;
+  /** Who sent it; null if unknown. */
+  principal: Person | null;
+  /** When it was recorded, in integer milliseconds UTC. */
+  accepted_at: number;
+}
 /** A person or a program that starts, sends or decides. */
 export interface Person {
   /** The name, 1 to 200 characters without control characters and without white space around it: `ana@shop.example`. */
@@ -409,6 +450,10 @@ export type Status = "absent" | "idle" | "generating" | "executing_tools" | "awa
 export type StopReason = "length" | "content_filter";
 /** Whom a conversation waits for, of those outside. */
 export type WaitsFor = "people" | "machines";
+/** The status of a message. */
+export type MessageStatus = "delayed" | "queued" | "running" | "completed" | "failed" | "cancelled" | "dropped" | "superseded" | "withdrawn";
+/** Where a message comes from, as its sender says: it is shown and logged, and nothing is decided by it. */
+export type Origin = "user" | "agent" | "schedule" | "webhook" | "a2a";
 /** How a principal was proven. */
 export type Proof = "stated" | "link" | "key" | "oidc" | "proxy";
 /** How much a call does with a target, or a grant allows; each level includes those before it. */
@@ -518,7 +563,27 @@ export class Conversation {
   tree(options?: Asking): Promise<Tree>;
   messages(options?: Asking & { after?: number }): Promise<Message[]>;
   messagesFrom(cursor?: string, options?: Asking): Promise<{ items: Message[]; again: string | null; at: number }>;
-  send(text: string | Part[], options?: { messageId?: string; signal?: AbortSignal }): Promise<Sent>;
+  send(
+    text: string | Part[],
+    options?: {
+      when?: "queue" | "reject" | "steer" | "interrupt";
+      at?: Date;
+      priority?: number;
+      origin?: Origin;
+      messageId?: string;
+      signal?: AbortSignal;
+    },
+  ): Promise<Sent>;
+  interrupt(
+    text?: string | Part[],
+    options?: { origin?: Origin; requestId?: string; signal?: AbortSignal },
+  ): Promise<Interrupted>;
+  queue(options?: Asking): Promise<QueuedMessage[]>;
+  withdraw(messageId: string, options?: { requestId?: string; signal?: AbortSignal }): Promise<Revoked>;
+  reschedule(
+    messageId: string,
+    options?: { at?: Date; priority?: number; requestId?: string; signal?: AbortSignal },
+  ): Promise<Revoked>;
   cancel(options?: { turnId?: string; requestId?: string; signal?: AbortSignal }): Promise<Cancelled>;
   resolve(
     call: Pick<Call, "tool_call_id" | "suspension_id">,
