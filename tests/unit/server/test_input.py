@@ -108,7 +108,6 @@ async def test_a_message_that_asks_for_what_is_none_is_refused_and_changes_nothi
         *({"priority": one} for one in PRIORITIES.values()),
         {"priority": 1, "text": "another"},
     ],
-    ids=lambda body: ascii(body)[:50],
 )
 @pytest.mark.parametrize("message_id", ["m-2", "m-4"])
 async def test_a_message_is_moved_to_no_place_that_is_none(api, queued, body, message_id):
