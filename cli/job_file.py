@@ -1,7 +1,6 @@
 """The file that `holdfast submit` takes: one JSON object a line, all checked before anything starts."""
 
 import hashlib
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -26,7 +25,7 @@ class Line(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
     agent: str
-    messages: Annotated[Sequence[Any], Field(min_length=1)]
+    messages: Annotated[list[Any] | tuple[Any, ...], Field(min_length=1)]
     conversation_id: Annotated[str, BeforeValidator(check_conversation_id)] = ""
     context: Any = None
     attended: bool = True

@@ -31,7 +31,7 @@ class Terminal:
         self._main, side = pty.openpty()
         fcntl.ioctl(side, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
         command = [sys.executable, "-m", "holdfast.cli", "inbox", *arguments]
-        env = cli.env | {"TERM": "xterm-256color"}
+        env = cli.env | {"TERM": "xterm-256color", "COLUMNS": str(columns), "LINES": str(lines)}  # pytest-xdist says 80 and 24
         self.process = subprocess.Popen(command, env=env, stdin=side, stdout=side, stderr=side, start_new_session=True)
         os.close(side)
         os.set_blocking(self._main, False)
