@@ -117,7 +117,7 @@ async def test_a_server_is_killed_while_a_page_is_open_and_nothing_is_lost_or_do
         proxy.come()
         await expect(page.locator("holdfast-approval").get_by_text("Approved by you")).to_be_visible(timeout=WITHIN_S * 1000)
         await expect(page.locator("holdfast-messages").get_by_text("It is done.")).to_have_count(1, timeout=WITHIN_S * 1000)
-        state = await second("GET", "/v1/conversations/page-1")
+        state = await second("GET", "/v1/conversations/page-1?wait_s=30")
         await waited(page, "seen", list(range(1, state["seq"] + 1)))
         assert [run["kind"] for run in runs_of(stack, "page-1")] == ["refund"]
         assert await page.evaluate("runs") == 1

@@ -3,6 +3,7 @@
 import ast
 import copy
 import difflib
+import gc
 import hashlib
 from dataclasses import dataclass
 
@@ -64,7 +65,11 @@ class Mutant:
 def mutants_of(path, source):
     """Every mutant of a module, in the order of its text. A few may not compile."""
     finder = _Finder(path, source)
-    finder.visit(ast.parse(source))
+    gc.disable()  # a generator that is collected in the midst of it breaks CPython's count of the parser's depth
+    try:
+        finder.visit(ast.parse(source))
+    finally:
+        gc.enable()
     changed = (mutant for mutant in finder.found if mutant.before != mutant.after)
     return sorted(changed, key=lambda mutant: (mutant.start, mutant.end, mutant.what, mutant.after))
 
