@@ -19,6 +19,9 @@ from .tree_cursor import MOST_FOLLOWED, cursor_of
 
 logger = logging.getLogger("holdfast.client")
 
+LOOK_S = 10.0
+"""Seconds after which an ended root's stream asks whether those below that are silent were set aside."""
+
 
 async def events_below(
     on: Reads, *, conversation_id: str, after: Mapping[str, int], live: bool, agents: Collection[str] | None = None
@@ -33,7 +36,12 @@ async def events_below(
             if name:
                 await tree.resume(name, seq)
         while not tree.over:
-            name, event = await tree.queue.get()
+            try:
+                async with asyncio.timeout(LOOK_S if tree.ended else None):
+                    name, event = await tree.queue.get()
+            except TimeoutError:
+                await tree.look()
+                continue
             if name not in tree.places:
                 continue
             if isinstance(event, BaseException):
@@ -123,6 +131,12 @@ class _Tree:
             raise error
         logger.warning("%s is not followed any more: %s", name, error)
         self._leave(name)
+
+    async def look(self) -> None:
+        """Leave those below the ended root that were set aside meanwhile: they never end."""
+        for name in [*self.places]:
+            if name != self._root:
+                await self._given_up(name)
 
     async def close(self) -> None:
         """Follow nothing any more."""

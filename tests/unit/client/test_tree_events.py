@@ -8,7 +8,7 @@ from family import asking, begun, child_of, delegated
 from stores import InMemory
 from writer import DESK, call, cancel, end, reply
 
-from holdfast.client import AsyncClient, ConversationNotFound, InvalidInput
+from holdfast.client import AsyncClient, ConversationNotFound, InvalidInput, tree_events
 from holdfast.client.http_address import Address
 from holdfast.client.http_gateway import HttpGateway
 from holdfast.client.stack_gateway import StackGateway
@@ -165,6 +165,22 @@ async def test_a_quarantined_child_that_is_waited_for_no_longer_is_told_whole_an
         assert own == [event.kind for event in writer.events]
     resumed = await taken(client, never, after=f"{root.state.seq},{clerk.conversation_id}={clerk.state.seq - 1}")
     assert [event.seq for event in resumed] == [clerk.state.seq]
+
+
+async def test_a_child_that_is_set_aside_after_its_parent_has_ended_holds_no_stream_open(client, store, monkeypatch):
+    monkeypatch.setattr(tree_events, "LOOK_S", 0.05)
+    root = await begun(store, "root", asking("root", "clerk"))
+    (wait,) = await delegated(root, "clerk")
+    clerk = await child_of(root, wait, CLERK)
+    await clerk.do(call("refund"))
+    await root.do(cancel(), end())
+    told = []
+    async with asyncio.timeout(20):
+        async for event in client.conversation("root").events(descendants=True, live=False):
+            told.append(event)
+            if len(told) == len(root.events) + len(clerk.events):  # it goes on, since the child may do more
+                owner = await store.owner(clerk.conversation_id)
+                await store.strike(clerk.conversation_id, owner.token, process="p-1", reason="it dies again", limit=1)
 
 
 async def test_a_child_that_cannot_be_read_ends_nothing(client, store, monkeypatch):
