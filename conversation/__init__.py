@@ -9,6 +9,7 @@ import typing
 from holdfast import lazy
 
 from .judging.judgement import Cancelled as Cancelled
+from .judging.judgement import ClaimReceipt as ClaimReceipt
 from .judging.judgement import Interrupted as Interrupted
 from .judging.judgement import Judgement as Judgement
 from .judging.judgement import Receipt as Receipt
@@ -25,11 +26,13 @@ from .log.work import RunTool as RunTool
 from .records.commands import Assign as Assign
 from .records.commands import CancelPending as CancelPending
 from .records.commands import CancelTurn as CancelTurn
+from .records.commands import Claim as Claim
 from .records.commands import Command as Command
 from .records.commands import Comment as Comment
 from .records.commands import Decided as Decided
 from .records.commands import End as End
 from .records.commands import EscalateCall as EscalateCall
+from .records.commands import GiveBack as GiveBack
 from .records.commands import ModelFailed as ModelFailed
 from .records.commands import ModelReplied as ModelReplied
 from .records.commands import Resolve as Resolve
@@ -64,6 +67,8 @@ from .terms.grants import Grant as Grant
 from .terms.grants import Level as Level
 from .terms.grants import Scope as Scope
 from .terms.grants import Target as Target
+from .terms.presence import OnDetach as OnDetach
+from .terms.presence import Present as Present
 from .terms.principal import Principal as Principal
 from .terms.principal import Proof as Proof
 from .terms.questions import Question as Question

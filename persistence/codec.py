@@ -32,8 +32,9 @@ from .app_record import AppRecord
 VERSION = 9
 """The record version that this code writes; it reads this version and every older one.
 
-9: messages and results of parts (`text` as a list, `attached`); the queue's entries are records. Of a state of version 8,
-   `queue` and `queued_traces` are read as these.
+9: messages and results of parts (`text` as a list, `attached`); the queue's entries are records; claims of clients
+   (`call_claimed`, `call_given_back`, `claim`, `look_at`). Of a state of version 8, `queue` and `queued_traces` are read as
+   these, and every client call waited unclaimed.
 8: delegation (`parent`, `delegation`, `share`, `delegated`, `source_ended`, a call's `context`). Records of version 7 mean the
    same: no conversation was started by another one.
 7: waits of machines (`source`), notification targets of agents (`notify`), deadlines that act (`on_timeout`, stages and

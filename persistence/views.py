@@ -10,12 +10,14 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from holdfast.conversation import Event, Question
-from holdfast.conversation.records.calls import CommentView, Cut, PendingView, VoteView
+from holdfast.conversation.records.calls import ClaimView, CommentView, Cut, PendingView, VoteView
 from holdfast.conversation.records.event_base import Note
 from holdfast.conversation.records.events import (
     CallAssigned,
+    CallClaimed,
     CallCommented,
     CallEscalated,
+    CallGivenBack,
     CallSnoozed,
     CallSuspended,
     ConversationStarted,
@@ -152,7 +154,11 @@ def pending_view(
         rule_reason=entry.rule_reason if by_rule else "",
         targets=entry.targets,
         requester=message.principal if isinstance(message, MessageAccepted) else None,
-        **({"approvers": entry.approvers, "expires_at": entry.expires_at} | said | row.notes(said["votes"], said["comments"])),
+        **(
+            {"approvers": entry.approvers, "expires_at": entry.expires_at, "attempt": entry.claims}
+            | said
+            | row.notes(said["votes"], said["comments"])
+        ),
         questions=asked,
         path=path,
         cut=row.cut,
@@ -248,7 +254,7 @@ def earlier_notes(last: Entry, suspension_id: str) -> tuple[int, ...]:
     """The places of the notes on a suspension before its last note."""
     if isinstance(last, GivenRevoked):
         return next((vote.noted for vote in last.votes if vote.suspension_id == suspension_id), ())
-    return last.noted if isinstance(last, VoteCast | Note | CallEscalated) else ()
+    return last.noted if isinstance(last, VoteCast | Note | CallEscalated | CallGivenBack) else ()
 
 
 def with_notes(notes: Sequence[Entry]) -> dict[str, Any]:
@@ -273,7 +279,14 @@ def with_notes(notes: Sequence[Entry]) -> dict[str, Any]:
     last = notes[since] if escalated else None
     if isinstance(last, CallEscalated):
         said |= {"approvers": last.approvers, "expires_at": last.expires_at, "escalated_at": last.at}
+    claims = [one for one in notes if isinstance(one, CallClaimed | CallGivenBack)]
+    if claims:
+        said |= {"claimed": _claim(claims[-1]), "attempt": claims[-1].attempt, "expires_at": claims[-1].expires_at}
     return said
+
+
+def _claim(last: CallClaimed | CallGivenBack) -> ClaimView | None:
+    return ClaimView(client_id=last.client_id, by=last.principal, at=last.at) if isinstance(last, CallClaimed) else None
 
 
 def _withdraws(later: Entry, vote: VoteCast) -> bool:

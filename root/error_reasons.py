@@ -11,6 +11,7 @@ class StaleReason(StrEnum):
     EXPIRED = "expired"  # its deadline settled it
     CANCELLED = "cancelled"  # the turn was cancelled, or the conversation ended
     SUPERSEDED = "superseded"  # the call moved on to a later suspension
+    CLAIMED = "claimed"  # a client executes the call: only that client may answer it or give it back
 
 
 class SettledBy(StrEnum):

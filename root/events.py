@@ -14,8 +14,10 @@ if TYPE_CHECKING:
     from holdfast.conversation.records.event_base import FailureReason as FailureReason
     from holdfast.conversation.records.event_base import StopReason as StopReason
     from holdfast.conversation.records.events import CallAssigned as CallAssigned
+    from holdfast.conversation.records.events import CallClaimed as CallClaimed
     from holdfast.conversation.records.events import CallCommented as CallCommented
     from holdfast.conversation.records.events import CallEscalated as CallEscalated
+    from holdfast.conversation.records.events import CallGivenBack as CallGivenBack
     from holdfast.conversation.records.events import CallHeld as CallHeld
     from holdfast.conversation.records.events import CallReminded as CallReminded
     from holdfast.conversation.records.events import CallResolved as CallResolved
@@ -55,6 +57,7 @@ if TYPE_CHECKING:
     from holdfast.conversation.terms.grants import CallTarget as CallTarget
     from holdfast.conversation.terms.grants import Grant as Grant
     from holdfast.conversation.terms.grants import Level as Level
+    from holdfast.conversation.terms.presence import OnDetach as OnDetach
     from holdfast.conversation.terms.principal import Principal as Principal
     from holdfast.conversation.terms.principal import Proof as Proof
     from holdfast.conversation.terms.spec import Approval as Approval

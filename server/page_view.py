@@ -30,7 +30,7 @@ from holdfast.client.tree import Node
 from holdfast.conversation import CallTarget, Principal, Status
 from holdfast.conversation.records import events as log
 from holdfast.conversation.records import live
-from holdfast.conversation.records.calls import Cut, PendingView
+from holdfast.conversation.records.calls import ClaimView, Cut, PendingView
 from holdfast.conversation.terms import parts
 from holdfast.error_codes import code_of
 from holdfast.errors import HoldfastError
@@ -64,10 +64,11 @@ REPLIES: Mapping[type[BaseModel], Row] = {
         "app problem late",
     ),
     PendingCall: Row(
-        f"conversation_id agent suspension_id kind created_at expires_at batch_id requester {_CALL}",
+        f"conversation_id agent suspension_id kind created_at expires_at batch_id requester claimed attempt {_CALL}",
         f"arguments problem cut {_ASKED}",
         "approvers votes assigned comments snoozed escalated_at path",
     ),
+    ClaimView: Row("client_id by at"),
     Cut: Row("size_bytes begins"),
     RunningCall: Row(f"since attempt progress {_CALL}", hidden="arguments grants"),  # a person may have edited them
     Wait: Row("tool_call_id tool since expires_at", hidden="conversation_id"),
@@ -126,7 +127,13 @@ EVENTS: Mapping[type[BaseModel], Row] = {
         f"approval suspension_id suspension_kind arguments_at expires_at batch_id {_CALL}",
         f"arguments {_ASKED}",
         "on_lost traceparent resume grants approvers message_at salt source on_timeout stage stage_at remind_at "
-        "delegation share",
+        "delegation share look_at claims",
+    ),
+    log.CallClaimed: Row(
+        "tool_call_id suspension_id client_id expires_at attempt principal", "request_id", "noted on_detach look_at"
+    ),
+    log.CallGivenBack: Row(
+        "tool_call_id suspension_id client_id expires_at attempt by began principal", "reason request_id", "noted look_at"
     ),
     CallTarget: Row("kind value level"),
     log.SuspensionSettled: Row(

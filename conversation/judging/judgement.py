@@ -28,6 +28,12 @@ class Receipt(Record):
     )
 
 
+class ClaimReceipt(Receipt):
+    """The durable acknowledgement of a client's claim of a call."""
+
+    attempt: int = Field(default=0, description="Which claim of the call it is, from 1.")
+
+
 class Cancelled(Record):
     """The calls that a cancellation cancelled, and their turn."""
 
@@ -73,8 +79,9 @@ class Judgement:
     """The events that a command leads to, in order, and the caller's reply once the events are durable.
 
     `ignored` is the reason if the command was deliberately ignored; `state` is the state after the events, None if there are
-    none. A request that changes nothing has no event: `passing` holds its idempotency record by key, which the store keeps for
-    a while only.
+    none. `due_at` is when something is due next (ms UTC), if the state cannot say it, which does not know the attached clients.
+    A request that changes nothing has no event: `passing` holds its idempotency record by key, which the store keeps for a
+    while only.
     """
 
     events: tuple[Event, ...] = ()
@@ -82,6 +89,7 @@ class Judgement:
     ignored: str | None = None
     state: State | None = None
     passing: Mapping[str, IdempotencyRecord] = field(default_factory=dict)
+    due_at: int | None = None
 
     def then(self, later: "Judgement") -> "Judgement":
         """This judgement and one that was made on the state after it, as one judgement for one write."""

@@ -18,8 +18,8 @@ from holdfast.conversation.records.input_commands import Interrupt, Reschedule, 
 from holdfast.conversation.records.state import State
 from holdfast.errors import ConversationExists, InvalidDecision, InvalidInput, InvalidMessage
 
-from . import cancelling, deadlines, deciding, delegating, granting, messages, noting, outcomes, telling, unattended
-from .judgement import Cancelled, Interrupted, Judgement, Receipt, Receipts
+from . import cancelling, clients, deadlines, deciding, delegating, granting, messages, noting, outcomes, telling, unattended
+from .judgement import Cancelled, ClaimReceipt, Interrupted, Judgement, Receipt, Receipts
 from .table import LATE, TABLE, Handled, Ignored, Refused
 
 __all__ = ["decide", "effect_of", "evolve", "outstanding"]
@@ -36,6 +36,8 @@ JUDGES: Mapping[type, Callable[[State, Any], Judgement]] = {
     asked.Assign: noting.note,
     asked.Comment: noting.note,
     asked.Snooze: noting.snooze,
+    asked.Claim: clients.claim,
+    asked.GiveBack: clients.give_back,
     asked.EscalateCall: deadlines.escalate,
     asked.Tell: telling.tell,
     asked.CancelTurn: cancelling.cancel,
@@ -60,6 +62,8 @@ _NAMING = (
     asked.Assign,
     asked.Comment,
     asked.Snooze,
+    asked.Claim,
+    asked.GiveBack,
     asked.EscalateCall,
     asked.Revoke,
     asked.RevokeGiven,
@@ -143,6 +147,8 @@ def repeated(state: State, command: Request) -> Judgement | None:
         about: dict[str, Any] = {"seq": records[-1].seq, "accepted_at": before.at, "epoch": before.epoch, "duplicate": True}
         about |= {"turn_id": before.turn_id, "cancelled": before.calls, "superseded": before.messages}
         return Judgement(reply=Interrupted(conversation_id=state.conversation_id, audit_head=before.head, **about))
+    if isinstance(command, asked.Claim):
+        return Judgement(reply=ClaimReceipt(**vars(_receipt(state, before)), attempt=before.attempt))
     if not isinstance(command, asked.CancelTurn | asked.CancelPending):
         return Judgement(reply=_receipt(state, before))
     about = {"conversation_id": state.conversation_id, "turn_id": before.turn_id, "calls": before.calls}

@@ -1,7 +1,7 @@
 """Notes on a suspended call among its approvers: assignments and comments. They settle nothing."""
 
 from holdfast.conversation.records.calls import Call, Suspension
-from holdfast.conversation.records.commands import Assign, Comment, EscalateCall, Snooze
+from holdfast.conversation.records.commands import Assign, Claim, Comment, EscalateCall, GiveBack, Snooze
 from holdfast.conversation.records.events import CallAssigned, CallCommented, CallSnoozed
 from holdfast.conversation.records.state import State
 from holdfast.conversation.terms.principal import is_name
@@ -69,7 +69,11 @@ def snooze(state: State, command: Snooze) -> Judgement:
 
 
 def noted(
-    state: State, command: Assign | Comment | Snooze | EscalateCall, field: str | None, *, trusted: bool = False
+    state: State,
+    command: Assign | Comment | Snooze | Claim | GiveBack | EscalateCall,
+    field: str | None,
+    *,
+    trusted: bool = False,
 ) -> tuple[Call, Suspension]:
     """The open suspension that a request is about and its call, if the sender is `trusted` or one of its approvers.
 

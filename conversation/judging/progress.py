@@ -44,6 +44,8 @@ OF_TOOL = frozenset({SuspensionKind.APPROVAL, SuspensionKind.ELICITATION, Suspen
 CARRIED_OUT_BY = {Executor.CLIENT: SuspensionKind.CLIENT_EXEC, Executor.AGENT: SuspensionKind.DELEGATE}
 """The kind of the wait for those who carry a call out elsewhere."""
 ANSWERED_BY_SCHEMA = frozenset({SuspensionKind.ELICITATION, SuspensionKind.CLIENT_EXEC})
+NO_SPEC = AgentSpec(name="", model="")
+"""The terms of a turn whose spec is not known."""
 PAUSED = "pause_turn"
 """The finish reason of an answer that the provider continues at the next model call."""
 MAX_MODEL_CALLS = "the turn reached its limit of {} model calls (Limits.max_model_calls)"
@@ -329,6 +331,24 @@ def suspend(
             **said,
         )
     )
+
+
+def client_expires_at(draft: Draft, call: Call) -> int:
+    """The deadline (ms UTC) of a client's call that begins to wait, or is claimed."""
+    tool = draft.tool_of(call)
+    return draft.capped(draft.now + round(_timeout_s(tool, draft.command.limits, SuspensionKind.CLIENT_EXEC) * 1000))
+
+
+def client_grace_ms(draft: Draft) -> int | None:
+    """How long a client's call waits while no client is attached that has its tool, in ms; None: until its deadline."""
+    grace_s = (draft.spec or NO_SPEC).client_grace_s
+    return None if grace_s is None else round(grace_s * 1000)
+
+
+def client_look_at(draft: Draft) -> int:
+    """When (ms UTC) to look whether a client is attached for a call that begins to wait; 0: never."""
+    grace_ms = client_grace_ms(draft)
+    return 0 if grace_ms is None else draft.capped(draft.now + grace_ms)
 
 
 def _delegation(draft: Draft, call: Call, tool: ToolSpec) -> Delegation:

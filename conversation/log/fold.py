@@ -5,13 +5,14 @@ from operator import attrgetter
 from typing import Any, Literal, assert_never
 
 from holdfast.conversation.records import events
-from holdfast.conversation.records.calls import Call, CallStatus, Snoozed, Suspension, Vote
+from holdfast.conversation.records.calls import Call, CallStatus, ClientClaim, Snoozed, Suspension, Vote
 from holdfast.conversation.records.event_base import ChainLink, OfTurn
 from holdfast.conversation.records.events import Event, SettledBy
 from holdfast.conversation.records.rounds import NO_CALLS
 from holdfast.conversation.records.state import LastTurn, Queued, State, Turn
 from holdfast.conversation.terms.approvers import gave, with_fulfilled
 from holdfast.conversation.terms.decisions import DecisionKind, SuspensionKind
+from holdfast.conversation.terms.presence import mark_of
 from holdfast.conversation.terms.spec import Executor
 
 from .auditing import shown_digest
@@ -64,6 +65,8 @@ def _apply(state: State, event: Event) -> State:  # noqa: C901, PLR0911, PLR0912
             return _with_suspension(state, event.tool_call_id, remind_at=event.remind_at)
         case events.CallEscalated():
             return _escalated(state, event)
+        case events.CallClaimed() | events.CallGivenBack():
+            return _claimed(state, event)
         case events.CallResolved():
             return _call_resolved(state, event)
         case events.TurnCompleted():
@@ -172,7 +175,7 @@ def _call_held(state: State, event: events.CallHeld) -> State:
 
 def _kept(before: Call | None) -> dict[str, Any]:
     """The fields that a call keeps when it is held or suspended again, besides those of the event."""
-    names = () if before is None else ("attempt", "suspensions", "fulfilled", "passed_at")
+    names = () if before is None else ("attempt", "suspensions", "fulfilled", "passed_at", "claims")
     return {name: getattr(before, name) for name in names}
 
 
@@ -234,6 +237,18 @@ def _escalated(state: State, event: events.CallEscalated) -> State:
         "notes": (*before.notes, state.seq + 1),
     }
     return _with_suspension(state, event.tool_call_id, **changes)
+
+
+def _claimed(state: State, event: events.CallClaimed | events.CallGivenBack) -> State:
+    call, before = _suspended(state, event.tool_call_id)
+    claim = None
+    if isinstance(event, events.CallClaimed):
+        claim = ClientClaim(client_id=event.client_id, by=mark_of(event.principal), at=event.at, on_detach=event.on_detach)
+    changes: dict[str, object] = {"claim": claim, "claimed_at": state.seq + 1}
+    changes |= {"expires_at": event.expires_at, "look_at": event.look_at}
+    changes["notes"] = (*(seq for seq in before.notes if seq != before.claimed_at), state.seq + 1)
+    changed = {"suspension": before.model_copy(update=changes), "claims": event.attempt}
+    return _with_call(state, call.model_copy(update=changed))
 
 
 def _suspended(state: State, tool_call_id: str) -> tuple[Call, Suspension]:

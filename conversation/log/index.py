@@ -86,7 +86,8 @@ class Delta:
     settled: tuple[str, ...] = ()
 
 
-_ABOUT = (CallEvent, SuspensionSettled, CallResolved, recorded.CallEscalated)
+_NOTES = (Note, VoteCast, recorded.CallEscalated, recorded.CallGivenBack)
+_ABOUT = (CallEvent, SuspensionSettled, CallResolved, recorded.CallEscalated, recorded.CallClaimed, recorded.CallGivenBack)
 
 
 def delta(before: State, after: State, events: Sequence[Event]) -> Delta:
@@ -109,7 +110,7 @@ def _replaced(pairs: Iterable[tuple[_T | None, _T | None]]) -> tuple[tuple[_T, .
 
 
 def _noted(events: Sequence[Event], new: Round, opened: Sequence[PendingEntry]) -> tuple[PendingEntry, ...]:
-    told = [event.tool_call_id for event in events if isinstance(event, VoteCast | Note | recorded.CallEscalated)]
+    told = [event.tool_call_id for event in events if isinstance(event, _NOTES)]
     withdrawn = {vote.suspension_id for event in events if isinstance(event, GivenRevoked) for vote in event.votes}
     if withdrawn:
         told += [call.tool_call_id for call in new.awaiting() if call.suspension and call.suspension.suspension_id in withdrawn]
@@ -143,7 +144,7 @@ def facts(log: Sequence[Event], first_seq: int) -> dict[str, IdempotencyRecord]:
 def _facts_of(event: Event, seq: int) -> Iterator[tuple[str, IdempotencyRecord]]:
     head = event.head if isinstance(event, ChainLink) else ""
     record = partial(IdempotencyRecord, seq=seq, at=event.at)
-    if isinstance(event, Note | VoteCast | recorded.CallEscalated):
+    if isinstance(event, _NOTES):
         yield notes_key(event.suspension_id), record()
     match event:
         case recorded.MessageAccepted():
@@ -176,6 +177,8 @@ def _facts_of(event: Event, seq: int) -> Iterator[tuple[str, IdempotencyRecord]]
         answered = record(head=head, digest=request_digest(kind, event))
         if isinstance(event, recorded.TurnCancelled | recorded.PendingCancelled):
             answered = answered.model_copy(update={"turn_id": event.turn_id, "calls": event.calls})
+        elif isinstance(event, recorded.CallClaimed):
+            answered = answered.model_copy(update={"attempt": event.attempt})
         yield request_key(request_id), answered
 
 
@@ -184,6 +187,8 @@ _REQUESTS = {
     recorded.CallCommented: "comment",
     recorded.CallSnoozed: "snooze",
     recorded.CallEscalated: "escalate",
+    recorded.CallClaimed: "claim",
+    recorded.CallGivenBack: "give_back",
     recorded.InputWithdrawn: "withdraw",
     recorded.TurnCancelled: "cancel",
     recorded.PendingCancelled: "cancel_pending",

@@ -13,6 +13,7 @@ from holdfast.conversation.terms.approvers import ApproverTerms
 from holdfast.conversation.terms.decisions import FIRST_WORDS, DecisionKind, SuspensionKind
 from holdfast.conversation.terms.delegation import Ancestor
 from holdfast.conversation.terms.grants import CallTarget
+from holdfast.conversation.terms.presence import OnDetach
 from holdfast.conversation.terms.principal import Principal, Proof
 from holdfast.conversation.terms.questions import Question
 from holdfast.conversation.terms.spec import AgentSpec, Approval, Executor, OnLost, Resume
@@ -51,6 +52,20 @@ class Snoozed(Record):
     seq: int
 
 
+class ClientClaim(Record):
+    """A client executes the call since `at` (ms UTC); `by` is the mark of its principal, empty if nobody said who it is."""
+
+    client_id: str
+    by: str
+    at: int
+    on_detach: OnDetach = OnDetach.KEEP
+
+    @property
+    def name(self) -> str:
+        """The client's name in the conversation (`client_name`)."""
+        return f"{self.by}/{self.client_id}"
+
+
 class Suspension(Record):
     """One wait of a call for a decision from outside. Times in integer ms UTC; `seq` is that of its `CallSuspended`.
 
@@ -64,6 +79,9 @@ class Suspension(Record):
     then decide instead of the call's, or of the `replaced` ones if it had its own. `remind_at` is the next reminder (0: none),
     `snoozed` are those whose lists hide it, `snoozes` counts how often anybody said so. What follows at its deadline is in its
     event if it is `staged`, else in the spec.
+
+    `claim` is the client that executes the call, `claimed_at` the `seq` of the last time that a client claimed it or gave it
+    back. `look_at` is when to look whether a client is present for it (ms UTC; 0: never).
     """
 
     suspension_id: str
@@ -86,11 +104,14 @@ class Suspension(Record):
     replaced: ApproverTerms | None = None
     snoozed: tuple[Snoozed, ...] = ()
     snoozes: int = 0
+    look_at: int = 0
+    claim: ClientClaim | None = None
+    claimed_at: int = 0
 
     @property
     def due_at(self) -> int:
-        """When something is due, in ms UTC: a reminder, or the deadline."""
-        return min(self.remind_at or self.expires_at, self.expires_at)
+        """When something is due, in ms UTC: a look at the clients, a reminder, or the deadline."""
+        return min(self.remind_at or self.expires_at, self.look_at or self.expires_at, self.expires_at)
 
 
 class CallDetails(Record):
@@ -134,12 +155,12 @@ class Call(CallDetails):
     call's prompt, `held_until` (ms UTC) when it may begin at the earliest (0: no time). `grants` are the ids of the grants by
     which it runs. `fulfilled` are the terms under which these arguments were approved; `()`: anybody could approve them, None:
     not approved yet. `passed_at` is the `seq` of the decision that its body is given; 0: none. `share` conversations may
-    stand below the one that it is delegated to.
+    stand below the one that it is delegated to. `claims` counts how often clients have claimed it.
     """
 
     LAST: ClassVar[str] = (
         "arguments_at attempt suspensions suspension on_lost resumed decided_at held_at "
-        "rule targets grants approvers fulfilled passed_at share held_until"
+        "rule targets grants approvers fulfilled passed_at share held_until claims"
     )
     executor: Executor = Executor.SERVER
     approval: Approval = Approval.AUTO
@@ -155,6 +176,7 @@ class Call(CallDetails):
     passed_at: int = 0
     share: int = 0
     held_until: int = 0
+    claims: int = 0
 
     @property
     def due_at(self) -> int | None:
@@ -172,6 +194,11 @@ class Call(CallDetails):
     def undecided(self) -> bool:
         """Whether the call waits for a person before anything is done with it."""
         return self.suspension is not None and self.suspension.kind in FIRST_WORDS
+
+    def waits_for_only(self, principal: Principal) -> bool:
+        """Whether the call waits for the word of this principal, and nobody else may give it."""
+        asks = self.undecided or (self.suspension is not None and self.suspension.kind is SuspensionKind.REVIEW)
+        return asks and self.deciders is not None and self.deciders.is_alone(principal)
 
     @property
     def deciders(self) -> ApproverTerms | None:
@@ -264,6 +291,14 @@ class CommentView(Record):
     text: str
 
 
+class ClaimView(Record):
+    """The client that executes a call."""
+
+    client_id: str = Field(description="The client's id, in the name space of its principal.")
+    by: Principal | None = Field(default=None, description="Who the client acts for; None if nobody said so.")
+    at: int = Field(description=MS)
+
+
 class Cut(Record):
     """A field that is too long for a list."""
 
@@ -347,6 +382,10 @@ class PendingView(Record):
         default=(),
         description="The conversations above the call's own, the root first, if another one has delegated to it.",
     )
+    claimed: ClaimView | None = Field(
+        default=None, description="The client that executes it; None if none does. Others can only cancel it then."
+    )
+    attempt: int = Field(default=0, description="How often clients have claimed it so far.")
     cut: dict[str, Cut] = Field(
         default_factory=dict,
         description="The fields that are too long for a list, by name: there they are empty or None; the call by itself has "

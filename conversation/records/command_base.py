@@ -1,6 +1,6 @@
 """The bases of the machine's commands: what a shell stamps on each, and what a request and an outcome have."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Self
 
 from pydantic import Field, GetCoreSchemaHandler
@@ -8,6 +8,7 @@ from pydantic_core import CoreSchema
 from pydantic_core.core_schema import any_schema
 
 from holdfast.conversation.record import Record
+from holdfast.conversation.terms.presence import Present
 from holdfast.conversation.terms.principal import Principal, Proof
 from holdfast.conversation.terms.spec import AgentSpec, Limits
 
@@ -68,6 +69,11 @@ class CommandBase(Record, defer_build=True):
         """The keys of idempotency records that explain a refusal; only a refusal looks them up."""
         return ()
 
+    def looks(self, state: State, now: int) -> bool:
+        """Whether the command is judged by the clients that are attached (see `Looking`)."""
+        del state, now
+        return False
+
 
 class Advancing(CommandBase):
     """A command after which held calls may go on."""
@@ -75,6 +81,16 @@ class Advancing(CommandBase):
     def reads(self, state: State, spec: AgentSpec | None) -> tuple[int, ...]:
         """The `seq` of held calls' prompts."""
         return state.places_of_prompts(spec, settles=None)
+
+
+class Looking(CommandBase):
+    """A command that may depend on the attached clients; `present` None: they are not known, so nothing that does is done."""
+
+    present: Annotated[tuple[Present, ...] | None, _Stamped] = None
+
+    def seeing(self, present: Iterable[Present]) -> Self:
+        """The same command with the clients of the conversation that the store knows, the gone ones included."""
+        return self.model_copy(update={"present": tuple(present)})
 
 
 class Request(CommandBase):

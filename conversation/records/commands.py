@@ -15,6 +15,7 @@ from holdfast.conversation.record import Record
 from holdfast.conversation.terms.approvers import ApproverTerms
 from holdfast.conversation.terms.decisions import DecisionRecord, SuspensionKind
 from holdfast.conversation.terms.parts import Attachment
+from holdfast.conversation.terms.presence import OnDetach, client_name
 from holdfast.conversation.terms.principal import Proof
 from holdfast.conversation.terms.rule_verdict import RuleVerdict
 from holdfast.conversation.terms.spec import AgentSpec, Resume
@@ -23,7 +24,7 @@ from holdfast.conversation.text import jsontext
 from holdfast.conversation.text.jsontext import JsonText
 
 from .calls import Call
-from .command_base import Advancing, CommandBase, Numbered, Outcome, Request
+from .command_base import Advancing, CommandBase, Looking, Numbered, Outcome, Request
 from .event_base import FailureReason
 from .idempotency import call_key, decision_key, result_key, suspension_key
 from .input_commands import Interrupt, Reschedule, Send, Start, Withdraw
@@ -55,13 +56,14 @@ def _places_of_terms(waiting: Iterable[Call], spec: AgentSpec | None) -> Iterato
 
 
 class Resolve(Request):
-    """Settle a suspension by a decision."""
+    """Settle a suspension by a decision; `client_id` is the client that claimed the call, if it is its result."""
 
     kind: Literal["resolve"] = "resolve"
     tool_call_id: str
     ruling: DecisionRecord
     decision_id: str
     suspension_id: str | None = None
+    client_id: str = ""
 
     def reasons(self) -> tuple[str, ...]:
         """The keys of the records that say what settled the suspension, or else the call."""
@@ -167,6 +169,32 @@ class Snooze(_Note):
     reason: str = ""
 
 
+class _OfClient(_Note):
+    """A request of a client about a call that clients execute."""
+
+    client_id: str
+
+    @property
+    def client(self) -> str:
+        """The client's name in the conversation."""
+        return client_name(self.client_id, self.principal)
+
+
+class Claim(_OfClient):
+    """Execute a call for clients: no other client may, and only this one may answer it or give it back."""
+
+    kind: Literal["claim"] = "claim"
+    on_detach: OnDetach = OnDetach.KEEP
+
+
+class GiveBack(_OfClient, Advancing):
+    """Give a claimed call back; unless its handler never `began`, the call may have taken effect."""
+
+    kind: Literal["give_back"] = "give_back"
+    began: bool = True
+    reason: str = ""
+
+
 class EscalateCall(_Note):
     """Let others decide a suspended call, for as long as its present stage lasts.
 
@@ -199,12 +227,23 @@ class CancelTurn(Numbered):
     turn_id: str | None = None
 
 
-class CancelPending(Numbered, Advancing):
-    """Cancel the waiting calls, or those with one `suspension_kind`; the turn goes on. `reason` is for the model."""
+class CancelPending(Numbered, Advancing, Looking):
+    """Cancel the waiting calls, or those with one `suspension_kind`; the turn goes on. `reason` is for the model.
+
+    With a `client_id`: only what waits for this client of the sender, and what waits for the sender alone unless another client
+    of the sender is attached.
+    """
 
     kind: Literal["cancel_pending"] = "cancel_pending"
     suspension_kind: SuspensionKind | None = None
     reason: str = ""
+    client_id: str | None = None
+
+    def looks(self, state: State, now: int) -> bool:
+        """Whether calls wait for the sender alone."""
+        del now
+        by = self.principal
+        return self.client_id is not None and by is not None and any(call.waits_for_only(by) for call in state.calls.awaiting())
 
 
 class Revoke(Numbered, Advancing):
@@ -314,10 +353,14 @@ WAKE_SPAN_MS = 60_000
 """How much later than the earliest a deadline may be whose terms one `Wake` reads; the next one reads further ones."""
 
 
-class Wake(Advancing):
-    """Do what is due: remind, escalate, or settle a suspension whose deadlines have all passed."""
+class Wake(Advancing, Looking):
+    """Do what is due: remind, escalate, look after the clients, or settle a suspension whose deadlines have all passed."""
 
     kind: Literal["wake"] = "wake"
+
+    def looks(self, state: State, now: int) -> bool:
+        """Whether a call for clients is to be looked after; a shell also stamps `present` if a client is about to leave."""
+        return any(call.suspension is not None and 0 < call.suspension.look_at <= now for call in state.calls.due(now))
 
     def reads(self, state: State, spec: AgentSpec | None) -> tuple[int, ...]:
         """The `seq` of what follows at the deadlines and of held calls' prompts."""
@@ -337,6 +380,8 @@ Command: TypeAlias = Annotated[
     | Assign
     | Comment
     | Snooze
+    | Claim
+    | GiveBack
     | EscalateCall
     | Tell
     | CancelTurn

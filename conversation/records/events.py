@@ -27,8 +27,10 @@ from .input_events import InputSuperseded as InputSuperseded  # noqa: PLC0414 - 
 from .input_events import InputWithdrawn as InputWithdrawn  # noqa: PLC0414 - an event like the others
 from .input_events import Origin as Origin  # noqa: PLC0414 - where a message comes from
 from .suspension_events import CallAssigned as CallAssigned  # noqa: PLC0414 - an event like the others
+from .suspension_events import CallClaimed as CallClaimed  # noqa: PLC0414 - an event like the others
 from .suspension_events import CallCommented as CallCommented  # noqa: PLC0414 - an event like the others
 from .suspension_events import CallEscalated as CallEscalated  # noqa: PLC0414 - an event like the others
+from .suspension_events import CallGivenBack as CallGivenBack  # noqa: PLC0414 - an event like the others
 from .suspension_events import CallReminded as CallReminded  # noqa: PLC0414 - an event like the others
 from .suspension_events import CallSnoozed as CallSnoozed  # noqa: PLC0414 - an event like the others
 from .suspension_events import SuspensionSettled as SuspensionSettled  # noqa: PLC0414 - an event like the others
@@ -229,13 +231,15 @@ class CallSuspended(CallEvent):
         remind_at: When its approvers are reminded, in integer milliseconds UTC; 0: never.
         delegation: What its `source`, another conversation, is asked; None: nothing.
         share: How many conversations may stand below the one that the call is delegated to.
+        look_at: When to look whether a client is attached for it, in integer milliseconds UTC; 0: never.
+        claims: How often clients have claimed the call before.
     """
 
     kind: Literal["call_suspended"] = "call_suspended"
     LAST: ClassVar[str] = (
         "arguments_at expires_at prompt response_schema on_lost traceparent batch_id decisions resume title action report_md "
         "payload rule rule_reason targets grants approvers message_at questions salt source on_timeout stage stage_at "
-        "remind_at delegation share"
+        "remind_at delegation share look_at claims"
     )
     executor: Executor
     approval: Approval
@@ -263,6 +267,8 @@ class CallSuspended(CallEvent):
     remind_at: int = 0
     delegation: Delegation | None = None
     share: int = 0
+    look_at: int = 0
+    claims: int = 0
 
 
 class CallResolved(ChainLink):
@@ -449,6 +455,8 @@ Event: TypeAlias = Annotated[
     | CallSnoozed
     | CallReminded
     | CallEscalated
+    | CallClaimed
+    | CallGivenBack
     | CallResolved
     | TurnCompleted
     | TurnFailed

@@ -31,6 +31,7 @@ class IdempotencyRecord(Record):
     head: str = ""
     epoch: int = 0
     messages: tuple[str, ...] = ()
+    attempt: int = 0
 
     @property
     def reason(self) -> StaleReason:
@@ -66,6 +67,8 @@ _COMPARED = {
     "assign": ("suspension_id", "to"),
     "comment": ("suspension_id", "text"),
     "snooze": ("suspension_id", "for_s", "reason"),
+    "claim": ("suspension_id", "client", "on_detach"),
+    "give_back": ("suspension_id", "client", "began", "reason"),
     "escalate": ("suspension_id", "to", "reason"),
     "withdraw": ("message_seq",),
     "reschedule": ("message_seq", "at", "priority"),

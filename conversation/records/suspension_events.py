@@ -4,6 +4,7 @@ from typing import Literal
 
 from holdfast.conversation.terms.approvers import ApproverTerms
 from holdfast.conversation.terms.decisions import DecisionKind
+from holdfast.conversation.terms.presence import OnDetach, client_name
 from holdfast.conversation.terms.principal import Principal
 from holdfast.conversation.text.jsontext import JsonText
 from holdfast.errors import SettledBy
@@ -151,3 +152,61 @@ class CallEscalated(OnSuspension, ChainLink):
     principal: Principal | None = None
     reason: str = ""
     noted: tuple[int, ...] = ()
+
+
+class CallClaimed(Note):
+    """A client executes the call from now on: no other one may, and the suspension keeps its id.
+
+    Attributes:
+        client_id: The client, an id in the name space of its principal.
+        on_detach: What happens to the call if the client leaves.
+        expires_at: The new deadline, in integer milliseconds UTC.
+        look_at: When to look whether the client is still attached, in integer milliseconds UTC.
+        attempt: How often clients have claimed the call, this time included.
+    """
+
+    kind: Literal["call_claimed"] = "call_claimed"
+    client_id: str
+    on_detach: OnDetach = OnDetach.KEEP
+    expires_at: int
+    look_at: int
+    attempt: int
+
+    @property
+    def client(self) -> str:
+        """The client's name in the conversation."""
+        return client_name(self.client_id, self.principal)
+
+
+class CallGivenBack(OnSuspension):
+    """A client executes the call no more. It waits for other clients, unless another event of the same append settles it.
+
+    Attributes:
+        client_id: The client, an id in the name space of its principal.
+        principal: Who gave it back, and how that was proven; None if the client was gone, or unknown.
+        by: Whether the client gave it back, or was gone.
+        began: Whether the call may have taken effect.
+        expires_at: The new deadline, in integer milliseconds UTC.
+        look_at: When to look whether a client is attached for it, in integer milliseconds UTC; 0: never.
+        attempt: How often clients have claimed the call.
+        request_id: The idempotency key of the request; None if the client was gone.
+        reason: The reason of the request.
+        noted: The `seq` of earlier votes, assignments and comments on the suspension.
+    """
+
+    kind: Literal["call_given_back"] = "call_given_back"
+    client_id: str
+    principal: Principal | None = None
+    by: Literal["client", "loss"]
+    began: bool = True
+    expires_at: int
+    look_at: int = 0
+    attempt: int
+    request_id: str | None = None
+    reason: str = ""
+    noted: tuple[int, ...] = ()
+
+    @property
+    def client(self) -> str:
+        """The client's name in the conversation."""
+        return client_name(self.client_id, self.principal)

@@ -149,6 +149,10 @@ class ApproverTerms(Record):
             kept |= {"minimum": max(self.minimum, others.minimum), "stated": self.stated and others.stated}
         return self.model_copy(update=kept)
 
+    def is_alone(self, principal: Principal) -> bool:
+        """Whether a principal is the only possible decider, by its id."""
+        return any(set(group) == {f"id:{principal.id}"} for group in self.who) and self.outsider(principal) is None
+
     def outsider(self, principal: Principal | None) -> str | None:
         """Why a principal is not among the approvers; None if it is."""
         if principal is None:

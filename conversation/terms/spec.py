@@ -187,7 +187,10 @@ class ToolSpec(Record):
 
 
 class AgentSpec(Record):
-    """An agent as the machine knows it: everything a turn needs except the callbacks."""
+    """An agent as the machine knows it: everything a turn needs except the callbacks.
+
+    A call for a client fails `client_grace_s` seconds after nobody is attached who has its tool; None: it waits.
+    """
 
     version: Literal[1] = 1
     name: str
@@ -199,6 +202,7 @@ class AgentSpec(Record):
     execution: Execution = Execution.PARALLEL
     unattended: UnattendedSpec = UnattendedSpec()
     notify: tuple[NotifySpec, ...] = ()
+    client_grace_s: Seconds | None = 5
 
     @cached_property
     def digest(self) -> str:

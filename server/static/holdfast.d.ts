@@ -75,6 +75,10 @@ export interface Call {
   questions: Question[] | null;
   /** The conversations above the call's own, the root first, if another one has delegated to it. */
   path: Ancestor[];
+  /** The client that executes it; null if none does. Others can only cancel it then. */
+  claimed: ClaimView | null;
+  /** How often clients have claimed it so far. */
+  attempt: number;
   /** The fields that are too long for a list, by name: there they are empty or null; the call by itself has them whole. If `votes` or `comments` are too long together, each text is shortened and ends in `…`. */
   cut: { [name: string]: Cut };
 }
@@ -437,6 +441,15 @@ export interface ReviewDecision {
   /** What the agent reads beside the verdict. */
   notes?: string;
   decision: "review";
+}
+/** The client that executes a call. */
+export interface ClaimView {
+  /** The client's id, in the name space of its principal. */
+  client_id: string;
+  /** Who the client acts for; null if nobody said so. */
+  by: Person | null;
+  /** In integer milliseconds UTC. */
+  at: number;
 }
 /** The producer of a call's result. */
 export type Executor = "server" | "human" | "client" | "provider" | "agent";

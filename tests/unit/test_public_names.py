@@ -29,22 +29,22 @@ PUBLIC = {
         __version__ ask_user_questions delegate tool
     """,
     "events": """
-        Approval ApproverTerms ArgumentsDelta CallAssigned CallCommented CallEscalated CallHeld CallReminded
-        CallResolved CallSnoozed CallSuspended CallTarget Choice ConversationStarted DecisionKind Ended Event
-        EventBody Executor FailureReason GivenRevoked Grant GrantGiven GrantRevoked InputDue InputJoined
-        InputRescheduled InputSuperseded InputWithdrawn Level MessageAccepted ModelAnswered NothingCancelled OnLost
-        Origin PendingCancelled Principal ProgressReported Proof ReasoningDelta RequestedCall Resume RunScheduled
-        SettledBy StopReason SuspensionKind SuspensionSettled TextDelta TurnCancelled TurnCompleted TurnFailed
-        TurnStarted VoteCast
+        Approval ApproverTerms ArgumentsDelta CallAssigned CallClaimed CallCommented CallEscalated CallGivenBack
+        CallHeld CallReminded CallResolved CallSnoozed CallSuspended CallTarget Choice ConversationStarted
+        DecisionKind Ended Event EventBody Executor FailureReason GivenRevoked Grant GrantGiven GrantRevoked InputDue
+        InputJoined InputRescheduled InputSuperseded InputWithdrawn Level MessageAccepted ModelAnswered
+        NothingCancelled OnDetach OnLost Origin PendingCancelled Principal ProgressReported Proof ReasoningDelta
+        RequestedCall Resume RunScheduled SettledBy StopReason SuspensionKind SuspensionSettled TextDelta TurnCancelled
+        TurnCompleted TurnFailed TurnStarted VoteCast
     """,
     "conversation": """
         AgentSpec Answer Approval Approve ApproverTerms Approvers Assign BeginTurn CallModel CallTarget Cancel
-        CancelPending CancelTurn Cancelled Choice Command Comment Decided Decision Deny Effect End Escalate
-        EscalateCall Event Execution Executor Fail FailureReason Grant Interrupt Interrupted Judgement Level Limits
-        ModelFailed ModelReplied OnLost Origin Principal Proof Question Receipt Receipts Redispatch Reply Reschedule
-        Resolve ResolveMany Resume Review ReviewVerdict Revoke RevokeGiven RunFinished RunRuled RunSuspended RunTool
-        Scope Send SettledBy Snooze Start State Status StopReason SuspensionKind TABLE Target Tell ToolSpec WaitsFor
-        Wake When Withdraw decide evolve outstanding
+        CancelPending CancelTurn Cancelled Choice Claim ClaimReceipt Command Comment Decided Decision Deny Effect End
+        Escalate EscalateCall Event Execution Executor Fail FailureReason GiveBack Grant Interrupt Interrupted Judgement
+        Level Limits ModelFailed ModelReplied OnDetach OnLost Origin Present Principal Proof Question Receipt Receipts
+        Redispatch Reply Reschedule Resolve ResolveMany Resume Review ReviewVerdict Revoke RevokeGiven RunFinished
+        RunRuled RunSuspended RunTool Scope Send SettledBy Snooze Start State Status StopReason SuspensionKind TABLE
+        Target Tell ToolSpec WaitsFor Wake When Withdraw decide evolve outstanding
     """,
     "agent": """
         Agent AgentSpec App Approval Approvers Email Executor InvalidArguments Limits Notice Notify OnLost Report Rule

@@ -84,7 +84,14 @@ def test_a_stale_call_names_conversation_call_reason_and_what_settled_it():
 
 
 def test_the_reasons_of_a_stale_call_are_those_of_the_design():
-    assert [reason.value for reason in StaleReason] == ["unknown", "already_resolved", "expired", "cancelled", "superseded"]
+    assert [reason.value for reason in StaleReason] == [
+        "unknown",
+        "already_resolved",
+        "expired",
+        "cancelled",
+        "superseded",
+        "claimed",
+    ]
 
 
 @pytest.mark.parametrize("error", [HoldfastError, errors.StoreError, errors.ClusterError])

@@ -227,7 +227,7 @@ async def test_a_page_that_decides_reads_the_call_whole_and_nobodys_name(secreti
 async def test_a_call_that_waits_for_somebody_else_says_no_more_than_that(secretive, lent):
     page = await lent("elicitation")
     other, question = (await page.get("/v1/conversations/c-1"))["pending"]
-    said = {name for name, value in other.items() if value not in (None, "", [], {})}
+    said = {name for name, value in other.items() if value not in (None, "", 0, [], {})}
     assert said == {
         *("conversation_id", "agent", "tool_call_id", "suspension_id", "tool", "executor", "kind"),
         *("created_at", "expires_at", "batch_id"),
