@@ -160,7 +160,7 @@ def asked_by(call: PendingCall[Any]) -> str:
 
 
 def lines_of(call: PendingCall[Any], now: int, *, comments: int | None = None) -> list[str]:
-    """The lines about a call's approvers, votes, assignee and comments, its escalation, and from whose lists it is hidden.
+    """The lines about a call's approvers, votes, client, assignee, comments and escalation, and from whose lists it is hidden.
 
     There are none if anybody may decide and nobody did any of this. `now` is the store's time in milliseconds UTC. `comments`
     is how many of the last comments are shown; None: all.
@@ -176,6 +176,9 @@ def lines_of(call: PendingCall[Any], now: int, *, comments: int | None = None) -
             found.append("the decider must prove who they are: use --url, with a key or a token in HOLDFAST_TOKEN")
         if terms.minimum > 1:
             found.append(agreed(len(call.votes), terms.minimum, ", ".join(clean(vote.by.id) for vote in call.votes)))
+    if call.claimed is not None:
+        of = "" if call.claimed.by is None else f" of {clean(call.claimed.by.id)}"
+        found.append(f"claimed by the client {clean(call.claimed.client_id)}{of} {span(now - call.claimed.at)} ago")
     if call.escalated_at is not None:
         found.append(f"escalated to them {span(now - call.escalated_at)} ago")
     if call.assigned:

@@ -35,6 +35,7 @@ NAMES = {
     "TargetReply": "Target",
     "ApproversReply": "Approvers",
     "VoteReply": "Vote",
+    "ClaimReply": "Claim",
     "CommentReply": "Comment",
     "CutReply": "Cut",
     "LateReply": "Late",

@@ -54,6 +54,7 @@ NAMES = {
     "Ancestor": "AncestorReply",
     "ApproverTerms": "ApproversReply",
     "CallTarget": "TargetReply",
+    "ClaimView": "ClaimReply",
     "CommentView": "CommentReply",
     "ConversationRow": "RowReply",
     "ConversationState": "StateReply",

@@ -68,7 +68,7 @@ REPLIES: Mapping[type[BaseModel], Row] = {
         f"arguments problem cut {_ASKED}",
         "approvers votes assigned comments snoozed escalated_at path",
     ),
-    ClaimView: Row("client_id by at"),
+    ClaimView: Row("by at", "client_id"),
     Cut: Row("size_bytes begins"),
     RunningCall: Row(f"since attempt progress {_CALL}", hidden="arguments grants"),  # a person may have edited them
     Wait: Row("tool_call_id tool since expires_at", hidden="conversation_id"),
@@ -130,10 +130,10 @@ EVENTS: Mapping[type[BaseModel], Row] = {
         "delegation share look_at claims",
     ),
     log.CallClaimed: Row(
-        "tool_call_id suspension_id client_id expires_at attempt principal", "request_id", "noted on_detach look_at"
+        "tool_call_id suspension_id expires_at attempt principal", "client_id request_id", "noted on_detach look_at"
     ),
     log.CallGivenBack: Row(
-        "tool_call_id suspension_id client_id expires_at attempt by began principal", "reason request_id", "noted look_at"
+        "tool_call_id suspension_id expires_at attempt by began principal", "client_id reason request_id", "noted look_at"
     ),
     CallTarget: Row("kind value level"),
     log.SuspensionSettled: Row(
@@ -258,6 +258,8 @@ def _is_own(caller: Caller, model: BaseModel) -> bool:
     match model:
         case PendingView(kind=kind) | log.CallSuspended(suspension_kind=kind):
             return kind is not None and caller.decides(kind)
+        case ClaimView(by=by):
+            return _is_principal(caller, by)
         case ConversationState(status=status):
             return status is not Status.QUARANTINED
         case _:

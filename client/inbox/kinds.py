@@ -123,6 +123,8 @@ def opens_edited(call: PendingCall[Any]) -> bool:
 def effect_of(call: PendingCall[Any]) -> str:
     """The effect of the decisions that are offered for a call."""
     kind = kind_of(call)
+    if call.claimed is not None:
+        return "A client runs it. Its result is what the agent reads; if it is cancelled here, the client is told."
     if kind.name != SuspensionKind.APPROVAL:
         return kind.effect
     found, client = offered(call), call.executor is Executor.CLIENT

@@ -31,9 +31,10 @@ class Row:
 
     @property
     def noted(self) -> str:
-        """Who decides since an escalation, the votes, the assignee and the number of comments; empty without any."""
-        terms, comments = self.call.approvers, len(self.call.comments)
-        found = [f"escalated to {approvers_of(self.call)}"] if self.call.escalated_at is not None else []
+        """The client that runs it, who decides since an escalation, votes, assignee, number of comments; empty without any."""
+        terms, comments, claimed = self.call.approvers, len(self.call.comments), self.call.claimed
+        found = [f"{claimed.client_id} runs it"] if claimed is not None else []
+        found += [f"escalated to {approvers_of(self.call)}"] if self.call.escalated_at is not None else []
         found += [f"{len(self.call.votes)} of {terms.minimum} have agreed"] if self.call.votes and terms is not None else []
         found += [f"{self.call.assigned} is on it"] if self.call.assigned else []
         found += [f"{comments} comment{'' if comments == 1 else 's'}"] if comments else []

@@ -76,7 +76,7 @@ export interface Call {
   /** The conversations above the call's own, the root first, if another one has delegated to it. */
   path: Ancestor[];
   /** The client that executes it; null if none does. Others can only cancel it then. */
-  claimed: ClaimView | null;
+  claimed: Claim | null;
   /** How often clients have claimed it so far. */
   attempt: number;
   /** The fields that are too long for a list, by name: there they are empty or null; the call by itself has them whole. If `votes` or `comments` are too long together, each text is shortened and ends in `…`. */
@@ -297,6 +297,15 @@ export interface Vote {
   value: Json;
   reason: string;
 }
+/** The client that executes a call. */
+export interface Claim {
+  /** The client's id, in the name space of its principal. */
+  client_id: string;
+  /** Who the client acts for; null if nobody said so. */
+  by: Person | null;
+  /** In integer milliseconds UTC. */
+  at: number;
+}
 /** A comment on a pending call, for its other approvers. */
 export interface Comment {
   /** Who wrote it; null if unknown. */
@@ -441,15 +450,6 @@ export interface ReviewDecision {
   /** What the agent reads beside the verdict. */
   notes?: string;
   decision: "review";
-}
-/** The client that executes a call. */
-export interface ClaimView {
-  /** The client's id, in the name space of its principal. */
-  client_id: string;
-  /** Who the client acts for; null if nobody said so. */
-  by: Person | null;
-  /** In integer milliseconds UTC. */
-  at: number;
 }
 /** The producer of a call's result. */
 export type Executor = "server" | "human" | "client" | "provider" | "agent";

@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from claiming import claim, give_back
 from playwright.async_api import expect
 from served import served
 from waiting_calls import APP, events_of, settled, waiting
@@ -95,6 +96,16 @@ async def test_what_comes_appears_and_what_others_settle_says_so_and_stays_until
     await expect(page).to_have_title(re.compile(r"^\(1\) Inbox"))
     await page.get_by_role("link", name="Next call").click()
     await expect(page.locator("article.call")).to_contain_text("c-3")
+
+
+async def test_an_open_call_says_which_client_claims_it(server, page):
+    waiting(server, "c-1", "client_exec")
+    await opened(page, server, "c-1")
+    server.run(server.stack.writers["c-1"].do(claim("laptop", principal=Principal("bo"))))
+    await expect(page.locator("#together")).to_contain_text("The client laptop of bo claimed it")
+    await expect(page.locator(".row .noted")).to_have_text("laptop runs it")
+    server.run(server.stack.writers["c-1"].do(give_back("laptop", principal=Principal("bo"))))
+    await expect(page.locator(".row .noted")).to_have_count(0)
 
 
 async def test_rows_that_come_wait_while_the_pointer_is_in_the_list(server, page):

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from types import SimpleNamespace
 
 import pytest
+from claiming import claim, give_back
 from stores import WithActors
 from textual.widgets import Input, RadioSet, Static
 from waiting_calls import suspended
@@ -341,6 +342,17 @@ async def test_what_somebody_else_decides_meanwhile_is_said_in_its_place(desk, s
         assert "denied by bo" in lines(app)[1]
         assert "a Approve" not in text(app)
         assert "Nothing waits" in lines(app)[0]
+
+
+async def test_a_call_says_which_client_has_claimed_it(desk, screen):
+    async with screen() as (app, pilot):
+        writer = await waits(desk, "c-1", "locate")
+        await opened(app, pilot, "c-1")
+        await writer.do(claim("laptop", principal=Principal("bo")))
+        await until(pilot, lambda: "claimed by the client laptop of bo" in shown(app))
+        assert "laptop runs it" in text(app)
+        await writer.do(give_back("laptop", principal=Principal("bo"), began=False))
+        await until(pilot, lambda: "claimed by" not in shown(app))
 
 
 async def test_a_decision_that_comes_too_late_changes_nothing_and_says_so(desk, screen):

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from asgi_transport import AsgiTransport
+from claiming import claim
 from errors_to_show import EXPORTED, SHOWN
 from pydantic import BaseModel
 from writer import DESK, Writer, assign, begin, call, comment, resolve, start
@@ -235,6 +236,19 @@ async def test_a_call_that_waits_for_somebody_else_says_no_more_than_that(secret
     assert question["decisions"]
     reads = await lent(*EVERY, scopes=["read"])
     assert [one["decisions"] for one in (await reads.get("/v1/conversations/c-1"))["pending"]] == [[], []]
+
+
+async def test_a_page_reads_that_a_client_has_claimed_a_call_and_which_one_if_it_is_of_its_user(store, stack, lent):
+    writer = stack.writers["c-1"] = await Writer.of(store, "c-1")
+    await writer.do(start(), begin(), call("locate", "locate"))
+    await writer.do(claim("laptop-secret", principal=KIM), claim("tab-1", principal=ANA))
+    page = await lent("client_exec")
+    theirs, own = (await page.get("/v1/conversations/c-1"))["pending"]
+    assert (theirs["claimed"]["client_id"], theirs["claimed"]["by"], theirs["attempt"]) == ("", None, 1)
+    assert (own["claimed"]["client_id"], own["claimed"]["by"]["id"]) == ("tab-1", "ana")
+    told = await page.events(writer.state.seq)
+    assert [data["client_id"] for kind, _, data in told if kind == "call_claimed"] == ["", "tab-1"]
+    assert "secret" not in json.dumps([theirs, told])
 
 
 async def test_what_the_pages_own_user_did_is_told_whole(secretive, lent):
