@@ -12,10 +12,10 @@ from holdfast.counting import Counts
 from holdfast.daemon import in_daemon
 from holdfast.errors import HoldfastError
 from holdfast.redaction import Redaction
+from holdfast.store_clock import steady_ms
 from holdfast.work_context import about
 
 from . import logs, wire
-from .activation.judge import steady_ms
 from .actor_settings import ActorSettings, short_name
 from .answers import Failed, NotHosted
 from .host import Host

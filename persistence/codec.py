@@ -23,6 +23,7 @@ from holdfast.conversation import AgentSpec, Event, ModelFailed, ModelReplied, R
 from holdfast.conversation.record import Record
 from holdfast.conversation.records.events import EVENTS
 from holdfast.conversation.records.idempotency import IdempotencyRecord
+from holdfast.conversation.terms.presence import Present
 from holdfast.daemon import in_daemon
 from holdfast.errors import CipherFailed, CipherMissing, CorruptStore, InvalidInput, NewerRecord, StoreError
 
@@ -80,6 +81,7 @@ KINDS: dict[type[Record], str] = {
     AppRecord: "app",
     ApiKey: "api_key",
     Ticket: "ticket",
+    Present: "present",
 }
 """The kinds of records; events and outcomes, which name their own kind, are left out."""
 _KIND_OF: Mapping[type[Record], str] = KINDS | {cls: kind for kind, cls in (_EVENTS | _OUTCOMES).items()}
@@ -221,10 +223,10 @@ class Payloads:
     """The payloads of one namespace: encoded, and encrypted if there is a cipher.
 
     They hold words of people, models or tools: log entries, snapshots (with tool names as the model gave them), idempotency
-    records (a short answer could be guessed from a digest), outcomes, agent specs, permission rules; as bytes, progress and
-    live events; as texts, the reasons why work cannot go on. Each is encrypted as a whole. Its context names its place, so it
-    cannot be decrypted in another conversation or elsewhere in its log. Their first bytes, not the configuration, decide
-    whether they are decrypted.
+    records (a short answer could be guessed from a digest), outcomes, agent specs, permission rules, attached clients; as
+    bytes, progress and live events; as texts, the reasons why work cannot go on. Each is encrypted as a whole. Its context
+    names its place, so it cannot be decrypted in another conversation or elsewhere in its log. Their first bytes, not the
+    configuration, decide whether they are decrypted.
 
     Every method that encodes or decodes raises like `seal` or `open`.
 
@@ -310,6 +312,15 @@ class Payloads:
     def open_known(self, conversation_id: str, key: str, data: bytes) -> IdempotencyRecord:
         """The idempotency record in stored bytes."""
         return decode(IdempotencyRecord, self.open(data, "known", conversation_id, key))
+
+    def seal_client(self, conversation_id: str, client: str, present: Present) -> bytes:
+        """An attached client as stored bytes, without `until`, which is stored beside it."""
+        return self.seal(encode(present.model_copy(update={"until": 0})), "client", conversation_id, client)
+
+    def open_client(self, conversation_id: str, client: str, data: bytes, until: int) -> Present:
+        """An attached client, from stored bytes."""
+        found = decode(Present, self.open(data, "client", conversation_id, client))
+        return found.model_copy(update={"until": until})
 
     def seal_outcome(self, conversation_id: str, effect_id: str, outcome: bytes) -> bytes:
         """A run's encoded outcome, in time or late, as stored bytes."""

@@ -160,6 +160,9 @@ class Append:
     `owed` is what the events owe; the store sets its time. `quarantine_owes` are the targets of a quarantine's notice.
 
     From `until_ms` on (ms UTC by the store's clock) nothing is written: what the write begins may be paused by then.
+
+    `due_at` is when (ms UTC) something is due, if the writer knows better than the state: what was due has been looked at, and
+    nothing has changed.
     """
 
     token: str
@@ -175,6 +178,7 @@ class Append:
     seen: str | None = None
     claim: tuple[str, str] | None = None
     until_ms: int | None = None
+    due_at: int | None = None
     owed: Sequence[Envelope] = ()
     quarantine_owes: Sequence[str] = ()
 
@@ -189,6 +193,11 @@ class Append:
             return True
         suspended = any(isinstance(event, CallSuspended) for event in self.events)
         return tail_bytes > max(0 if suspended else TAIL_BYTES, CALL_BYTES * len(self.after.calls))
+
+    @property
+    def due(self) -> int | None:
+        """When (ms UTC) something is due after the write; None: nothing waits for a time."""
+        return self.after.due_at if self.due_at is None else self.due_at
 
     @property
     def advances(self) -> bool:

@@ -43,6 +43,8 @@ class Keys:
     abandoned = _of_conversation("abandoned")  # hash: claims of runs that outlived their settled calls; it expires
     progress = _of_conversation("progress")  # hash: the last progress of runs, by effect id; it expires
     tries = _of_conversation("owed")  # hash: the lease and tries of the first envelope of each queue of the outbox, by target
+    clients = _of_conversation("clients")  # hash: the attached clients, by a digest of their name
+    here = _of_conversation("here")  # sorted set by time: until when clients are present
     live = _of_conversation("live")  # channel: live, lossy events
 
     # Of a bucket, by its number.

@@ -14,6 +14,7 @@ from holdfast.conversation import Event, State, Status, evolve
 from holdfast.conversation.log.index import PendingEntry, facts, has_given
 from holdfast.conversation.log.owed import AFTER_ALL, Envelope
 from holdfast.conversation.records.idempotency import IdempotencyRecord
+from holdfast.conversation.terms.presence import LEAVES_MS, OnDetach
 from holdfast.conversation.terms.spec import NoticeKind
 from holdfast.errors import ConversationNotFound, CorruptStore, Fenced, LeaseHeld, Quarantined
 from holdfast.settings import check_namespace
@@ -50,6 +51,17 @@ UNSTARTED_LEASES, UNSTARTED_MS = 10, 2_000
 Standing = tuple[str, Status, int]
 
 
+@dataclass(frozen=True, slots=True)
+class Client:
+    """A client that was attached: present until `until` (ms UTC), and if `stays`, renewed by its own renewals."""
+
+    record: bytes
+    on_detach: OnDetach
+    session: str
+    until: int
+    stays: bool = True
+
+
 @dataclass(slots=True)
 class Kept:
     """The log, snapshot, index entries, lease and other records of one conversation. Times in ms UTC."""
@@ -79,6 +91,8 @@ class Kept:
     paused: bool = False
     quarantine_owes: Sequence[str] = ()
     charged_to: str = ""
+    due: int | None = None
+    clients: dict[str, Client] = field(default_factory=dict)
     expires: int | None = None
 
     @property
@@ -120,14 +134,18 @@ class Kept:
         return self.after.status if self.after is not None else Status.ABSENT
 
     @property
+    def leaves(self) -> int | None:
+        """When (ms UTC) the departure of a client has to be judged."""
+        ends = [client.until for client in self.clients.values() if client.on_detach is OnDetach.CANCEL]
+        return min(ends) + LEAVES_MS if ends else None
+
+    @property
     def attention(self) -> int | None:
         """When (ms UTC) the conversation needs attention; None: not at all."""
         if self.quarantine is not None:
             return None
         moments = [self.lease if self.token else self.looked_at] if self.busy and not self.paused else []
-        due = self.after.due_at if self.after is not None else None
-        if due is not None:
-            moments.append(due)
+        moments += [at for at in (self.due, self.leaves) if at is not None]
         return max(min(moments), self.postponed) if moments else None
 
 
@@ -300,7 +318,7 @@ class MemoryConversations(Reads):
         stood = found.standing
         found.append_id, found.lease, found.snapshot = write.append_id, now + write.lease_ms, snapshot
         found.folded = write.after.seq if fresh else found.folded
-        found.after, found.quarantine_owes = write.after, write.quarantine_owes
+        found.after, found.quarantine_owes, found.due = write.after, write.quarantine_owes, write.due
         for entry in write.delta.closed:
             found.pending.pop(entry.suspension_id, None)
         found.pending |= {entry.suspension_id: entry for entry in write.delta.opened}
@@ -354,9 +372,9 @@ class MemoryConversations(Reads):
         found = self._seen(conversation_id)
         if found.token or not found.busy or found.quarantine is not None or found.paused:
             return []
-        now, due = self._clock(), found.after.due_at if found.after is not None else None
+        now = self._clock()
         claims = [run for run in found.runs.values() if run.status is RunStatus.CLAIMED and run.until > now]
-        if not claims or len(claims) < len(found.runs) or (due is not None and due <= now):
+        if not claims or len(claims) < len(found.runs) or any(at is not None and at <= now for at in (found.due, found.leaves)):
             return []
         found.postponed, found.looked_at = 0, min(now + look_ms, *(run.until for run in claims))
         return claims

@@ -49,6 +49,7 @@ class MemoryLists(MemoryConversations):
             for conversation_id in mine:
                 found = self._conversations[conversation_id]
                 found.after = self._state(conversation_id, found)
+                found.due = found.after.due_at
                 found.pending = {entry.suspension_id: entry for entry in pending_entries(found.after)}
             yield Rebuilt(bucket, len(mine), 0, [])
 

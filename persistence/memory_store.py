@@ -7,6 +7,7 @@ from .access import COST, MOST_API_KEYS, TOKENS, WINDOW_MS, ApiKey, Exceeded, Ti
 from .directory import Binding, Living
 from .memory_lists import MemoryLists
 from .memory_outbox import MemoryOutbox
+from .memory_presence import MemoryPresence
 from .memory_runs import MemoryRuns
 
 
@@ -15,7 +16,7 @@ def _id(cluster: str) -> str:
     return cluster.partition("@")[0]
 
 
-class MemoryStore(MemoryRuns, MemoryLists, MemoryOutbox):
+class MemoryStore(MemoryRuns, MemoryLists, MemoryOutbox, MemoryPresence):
     """The verbs of `Store`, in this process's memory."""
 
     async def offer(self, actor: str, since: int | None) -> bool:

@@ -16,6 +16,7 @@ from .redis_database import RETRY_S
 from .redis_index import IndexRebuild
 from .redis_lists import RedisLists
 from .redis_outbox import RedisOutbox
+from .redis_presence import RedisPresence
 from .redis_runs import RedisRuns
 from .store import Store
 
@@ -29,7 +30,7 @@ def _used(fields: dict[bytes, bytes]) -> Used:
     return Used(amounts, codec.number_of(fields.get(b"@", b"0"), "what a key has used"))
 
 
-class RedisStore(RedisConversations, RedisRuns, RedisLists, RedisOutbox):
+class RedisStore(RedisConversations, RedisRuns, RedisLists, RedisOutbox, RedisPresence):
     """The verbs of `Store`, in Redis. Operations are idempotent, and repeated for a while on a broken connection."""
 
     async def reindex(self) -> AsyncIterator[Rebuilt]:

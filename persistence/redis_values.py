@@ -57,7 +57,7 @@ def append_args(conversation_id: str, prefix: str, write: Append, payloads: Payl
         "index": packed_index(write.after),
         "busy": write.after.busy,
         "progress": write.advances,
-        "due": write.after.due_at,
+        "due": write.due,
         "grants": write.after.grants_epoch or None,
         "absent": list(write.absent),
         "known": sealed(facts(write.events, first)),

@@ -13,6 +13,7 @@ from .conversations import Conversations
 from .directory import Directory
 from .lists import Lists, Tallies
 from .outbox import Outbox
+from .presence import Presence
 from .runs import Runs
 
 
@@ -24,7 +25,7 @@ class DirectoryAndRuns(Directory, Runs, Protocol):
     """The part of a store that knows the workers and their claims."""
 
 
-class Store(Conversations, Runs, Lists, Directory, Changes, Tallies, ApiKeys, Tickets, QuotaStore, Outbox, Protocol):
+class Store(Conversations, Runs, Lists, Directory, Changes, Tallies, ApiKeys, Tickets, QuotaStore, Outbox, Presence, Protocol):
     """The one place where conversations are kept.
 
     If payloads are encrypted, every method that reads or writes one may raise `CipherMissing` or `CipherFailed`. Lists raise

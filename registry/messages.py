@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from holdfast.actors.activation.effect_runner import admitted
 from holdfast.actors.activation.guest import LOOK_MS, TRIES, Guest, Wrote
-from holdfast.actors.activation.judge import StoreClock, steady_ms
 from holdfast.actors.admission import Admission
 from holdfast.actors.answers import Replied
 from holdfast.actors.steps import Reached, Step, logged
@@ -18,6 +17,7 @@ from holdfast.conversation import Start, State, Tell, Wake
 from holdfast.errors import CorruptStore, Fenced, HoldfastError, StoreError, StoreUnavailable
 from holdfast.persistence import Store, Visited
 from holdfast.settings import TraceSettings
+from holdfast.store_clock import StoreClock, steady_ms
 from holdfast.work_context import about
 
 from .registry import Delivery, DeliveryResult, Refused

@@ -211,6 +211,18 @@ class QueueFull(HoldfastError, http_code=429):
     queued: int
 
 
+class TooManyClients(HoldfastError, http_code=429):
+    """As many clients as may be are attached to the conversation; this one was not.
+
+    `clients` is how many may be. Detach some, or try again once one has left.
+    """
+
+    template = "conversation {0!r}: {1} clients are attached, and no more may; detach some, or try again once one has left"
+
+    conversation_id: str
+    clients: int
+
+
 class ConversationBusy(HoldfastError, http_code=409):
     """A turn goes on or waits, and the message was sent with `when="reject"`; it was not accepted.
 

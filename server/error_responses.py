@@ -56,7 +56,7 @@ def headers_of(error: HoldfastError) -> dict[str, str]:
     if isinstance(error, errors.QuotaUsedUp):
         return {"Retry-After": str(max(math.ceil(error.until / 1000 - time.time()), 1))}
     of_store, of_cluster = errors.Fenced | errors.StoreUnavailable, errors.ClusterUnavailable | errors.ClusterStopped
-    passing = of_store | of_cluster | errors.QueueFull | errors.OutcomeUnknown
+    passing = of_store | of_cluster | errors.QueueFull | errors.TooManyClients | errors.OutcomeUnknown
     return {"Retry-After": str(RETRY_S)} if isinstance(error, passing) else {}
 
 

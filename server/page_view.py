@@ -187,7 +187,14 @@ OPERATIONS = frozenset(
 _PLAIN = (
     *(Refusal, errors.AlreadyVoted, errors.ConversationEnded, errors.ConversationNotFound, errors.InvalidConversationId),
     *(errors.InvalidDecision, errors.InvalidInput, errors.InvalidMessage, errors.MessageNotFound, errors.Overloaded),
-    *(errors.ConversationBusy, errors.NotQueued, errors.QueueFull, errors.StaleCall, errors.TurnNotFound),
+    *(
+        errors.ConversationBusy,
+        errors.NotQueued,
+        errors.QueueFull,
+        errors.StaleCall,
+        errors.TooManyClients,
+        errors.TurnNotFound,
+    ),
 )
 """Errors that a page gets unchanged."""
 

@@ -20,10 +20,11 @@ from holdfast.counting import Counts
 from holdfast.errors import StoreError
 from holdfast.persistence import Append, Appended, Store, Visited
 from holdfast.settings import TraceSettings
+from holdfast.store_clock import StoreClock, steady_ms
 
 from .counted import Counted
 from .effect_runner import begun, request_of
-from .judge import Held, Judge, StoreClock, steady_ms
+from .judge import Held, Judge
 from .notices import tell
 from .turn_trace import TurnTrace
 

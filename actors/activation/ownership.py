@@ -6,9 +6,10 @@ import uuid
 from holdfast.errors import StoreError
 from holdfast.persistence import Acquired, Append, Appended, Blame, Moved, Run, RunStatus, Takeover, TakeoverReason
 from holdfast.redaction import PLAIN
+from holdfast.store_clock import StoreClock
 
 from .context import ActivationContext
-from .judge import Held, StoreClock
+from .judge import Held
 
 logger = logging.getLogger("holdfast.actor")
 

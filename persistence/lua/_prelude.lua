@@ -218,15 +218,42 @@ local function shrink(log, copy)
   if nodes == 1 and redis.pcall('COPY', log, copy, 'REPLACE') == 1 then redis.call('RENAME', copy, log) end
 end
 
--- Set when a conversation needs attention: at the lease's end while work is outstanding, or at the earliest deadline.
-local function attend(key, conversation, busy, lease, due)
+-- Set when a conversation needs attention: at the lease's end while work is outstanding, at the earliest deadline, or when the departure
+-- of a client has to be judged (`leaves`).
+local function attend(key, conversation, busy, lease, due, leaves)
   local at = nil
   if busy == '1' and lease then at = lease end
   if due and due ~= '' and (not at or tonumber(due) < at) then at = tonumber(due) end
+  leaves = integer(leaves)
+  if leaves and (not at or leaves < at) then at = leaves end
   if at then
     redis.call('ZADD', key, string.format('%d', at), conversation)
   else
     redis.call('ZREM', key, conversation)
+  end
+end
+
+-- Clients that execute calls. `clients` has what is known of each (`session|record`), by a digest of its name. `here` has them by until when
+-- they are present, each with two letters before it: `k` or `c` (its end keeps or cancels what waits for it), `a` or `d` (it is attached, or
+-- was detached).
+local KINDS_OF_CLIENTS = {'ka', 'kd', 'ca', 'cd'}
+
+-- Set when the departure of a client has to be judged: `after_ms` after the first client that cancels is gone.
+local function note_leaves(head, here, attention, conversation, after_ms)
+  local at, members = nil, redis.call('ZRANGE', here, 0, -1, 'WITHSCORES')
+  for i = 1, #members, 2 do
+    if not at and string.sub(members[i], 1, 1) == 'c' then at = tonumber(members[i + 1]) + after_ms end
+  end
+  local h = redis.call('HMGET', head, 'leaves', 'busy', 'due', 'quarantine', 'paused', 'seq')
+  local stood, due, rests = integer(h[1]), integer(h[3]), h[2] ~= '1' or h[5]
+  if at == stood or not h[6] then return end
+  if at then redis.call('HSET', head, 'leaves', string.format('%d', at)) else redis.call('HDEL', head, 'leaves') end
+  if h[4] then return end
+  local looked_at = tonumber(redis.call('ZSCORE', attention, conversation) or 'inf')
+  if at and at < looked_at then
+    redis.call('ZADD', attention, string.format('%d', at), conversation)
+  elseif stood and looked_at == stood and rests then -- else it needs attention for something else, too
+    attend(attention, conversation, '0', nil, h[3], at and string.format('%d', at))
   end
 end
 

@@ -17,7 +17,7 @@ if not lease_ms or not readable or new == '' then return {'corrupt', 'arguments'
 
 local now = clock()
 local h = redis.call('HMGET', head, 'token', 'epoch', 'holder', 'lease', 'busy', 'seq', 'snapshot', 'due', 'quarantine',
-  'quarantined_at', 'strikes', 'paused', 'company')
+  'quarantined_at', 'strikes', 'paused', 'company', 'leaves')
 if bad(h[2]) or bad(h[4]) or bad(h[6]) or (h[8] ~= '' and bad(h[8])) or bad(h[10]) or bad(h[11]) or bad(h[13]) then return {'corrupt', 'the head: a number is malformed'} end
 local token, epoch, lease = h[1] or '', tonumber(h[2] or '0'), tonumber(h[4] or '0')
 local seq = tonumber(h[6] or '0')
@@ -42,6 +42,6 @@ if token ~= new then
     redis.call('HDEL', head, 'paused')
     redis.call('ZREM', paused, h[12] .. '|' .. conversation)
   end
-  attend(attention, conversation, h[5], lease, h[8])
+  attend(attention, conversation, h[5], lease, h[8], h[14])
 end
 return {'ok', epoch, now, seq, h[7] or '', found.records, found.tail, tonumber(h[11] or '0'), tonumber(h[13] or '0')}

@@ -57,7 +57,7 @@ local passed = #w.passing == 0 or integer(redis.call('HGET', passing, '#') or '0
 if not passed then return {'corrupt', 'the passing ids: their number'} end
 
 local now = clock()
-local h = redis.call('HMGET', head, 'token', 'seq', 'append_id', 'index', 'struck_by', 'quarantine', 'paused', 'epoch', 'owes', 'busy')
+local h = redis.call('HMGET', head, 'token', 'seq', 'append_id', 'index', 'struck_by', 'quarantine', 'paused', 'epoch', 'owes', 'busy', 'leaves')
 if w.seen then
   if bad(h[8]) then return {'corrupt', 'the head: its epoch'} end
   local claimed = not w.claim or h[3] == w.append_id or claim_of(redis.call('HGET', runs, w.claim[1])) == w.claim[2]
@@ -160,7 +160,7 @@ if w.progress and h[5] then redis.call('HDEL', head, 'strikes', 'struck_by', 'co
 change(gone, come)
 if w.owed then owe(prefix, conversation, w.owed, now, w.courier) end
 if w.seen and w.busy and h[10] == '1' then lease = math.min(lease, tonumber(redis.call('ZSCORE', attention, conversation) or 'inf')) end
-attend(attention, conversation, busy, lease, due)
+attend(attention, conversation, busy, lease, due, h[11])
 if w.seen and not w.busy then shrink(log, copy) end
 if stands_otherwise or w.noted ~= '' then
   note_change(prefix, conversation, seq + 1, last_seq, packed, w.opened, w.closed, w.noted)

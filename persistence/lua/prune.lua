@@ -19,8 +19,8 @@ end
 local function awaited(conversation)
   local head = head_of(conversation)
   if not head then return false end
-  local h = redis.call('HMGET', head, 'busy', 'due', 'quarantine')
-  return not h[3] and (h[1] == '1' or (h[2] and h[2] ~= ''))
+  local h = redis.call('HMGET', head, 'busy', 'due', 'quarantine', 'leaves')
+  return not h[3] and (h[1] == '1' or (h[2] and h[2] ~= '') or h[4])
 end
 
 local function listed_here(member)

@@ -9,7 +9,7 @@
 local conversation, prefix, packed, busy, due = ARGV[1], ARGV[2], ARGV[4], ARGV[5], ARGV[6]
 local expected = integer(ARGV[3])
 if not expected or (busy ~= '0' and busy ~= '1') or (due ~= '' and not integer(due)) then return {'corrupt', 'arguments'} end
-local h = redis.call('HMGET', head, 'seq', 'index', 'lease', 'quarantine', 'paused')
+local h = redis.call('HMGET', head, 'seq', 'index', 'lease', 'quarantine', 'paused', 'leaves')
 if bad(h[1]) or bad(h[3]) then return {'corrupt', 'the head: a number is malformed'} end
 if tonumber(h[1] or '0') ~= expected then return {'moved'} end
 local waits, paused = h[5] and busy == '1', prefix .. 'paused' -- only its deadlines need attention until it is readmitted
@@ -35,6 +35,6 @@ if h[4] then
   redis.call('HSET', head, 'plain_index', packed)
   redis.call('ZREM', attention, conversation)
 else
-  attend(attention, conversation, waits and '0' or busy, tonumber(h[3] or clock()), due)
+  attend(attention, conversation, waits and '0' or busy, tonumber(h[3] or clock()), due, h[6])
 end
 return {'ok'}

@@ -10,7 +10,7 @@
 
 local look_ms = integer(ARGV[4])
 if not look_ms or ARGV[1] == '' or (ARGV[3] ~= '0' and ARGV[3] ~= '1') then return {'corrupt', 'arguments'} end
-local h = redis.call('HMGET', head, 'token', 'busy', 'due', 'seq', 'index')
+local h = redis.call('HMGET', head, 'token', 'busy', 'due', 'seq', 'index', 'leaves')
 if h[1] ~= ARGV[1] then return {'fenced'} end
 if (h[3] ~= '' and bad(h[3])) or bad(h[4]) then return {'corrupt', 'the head: a number is malformed'} end
 if (h[4] or '0') == '0' then
@@ -29,7 +29,7 @@ if h[2] == '1' and not stands then
   for _, record in ipairs(redis.call('HVALS', runs)) do done = done or string.sub(record, 1, 1) == 'D' end
   if not done then looked_at = looked_at + look_ms end
 end
-attend(attention, ARGV[2], stands and '0' or h[2], looked_at, h[3])
+attend(attention, ARGV[2], stands and '0' or h[2], looked_at, h[3], h[6])
 if done then redis.call('PUBLISH', ARGV[5], ARGV[2]) end
 shrink(log, copy)
 return {'ok'}

@@ -6,11 +6,11 @@
 
 local lease_ms = integer(ARGV[2])
 if not lease_ms or ARGV[1] == '' then return {'corrupt', 'arguments'} end
-local h = redis.call('HMGET', head, 'token', 'busy', 'due')
+local h = redis.call('HMGET', head, 'token', 'busy', 'due', 'leaves')
 if h[1] ~= ARGV[1] then return {'fenced'} end
 if h[3] ~= '' and bad(h[3]) then return {'corrupt', 'the head: a number is malformed'} end
 local now = clock()
 local lease = now + lease_ms
 redis.call('HSET', head, 'lease', string.format('%d', lease))
-attend(attention, ARGV[3], h[2], lease, h[3])
+attend(attention, ARGV[3], h[2], lease, h[3], h[4])
 return {'ok', now}

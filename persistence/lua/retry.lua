@@ -6,7 +6,7 @@
 -- Returns {'ok'} | {'no'} | {'corrupt', what}
 
 local conversation, prefix = ARGV[1], ARGV[2]
-local h = redis.call('HMGET', head, 'quarantine', 'index', 'plain_index', 'busy', 'due', 'seq')
+local h = redis.call('HMGET', head, 'quarantine', 'index', 'plain_index', 'busy', 'due', 'seq', 'leaves')
 if not h[1] then return {'no'} end
 if h[5] ~= '' and bad(h[5]) then return {'corrupt', 'the head: a number is malformed'} end
 local after, gone, come = nil, {}, {}
@@ -24,5 +24,5 @@ redis.call('HDEL', head, 'quarantine', 'quarantined_at', 'plain_index', 'strikes
 change(gone, come)
 local seq = integer(h[6]) or 0
 if after then note_change(prefix, conversation, seq + 1, seq, cmsgpack.pack(after)) end
-attend(attention, conversation, h[4], clock(), h[5])
+attend(attention, conversation, h[4], clock(), h[5], h[7])
 return {'ok'}

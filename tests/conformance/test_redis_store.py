@@ -8,6 +8,7 @@ from store_suite.append import Appending
 from store_suite.grants import Granting
 from store_suite.inspection import Inspecting
 from store_suite.parking import Parking
+from store_suite.presence import Attaching
 from store_suite.reads import Reading
 from store_suite.refusals import Refusing
 from store_suite.runs import Running
@@ -35,7 +36,7 @@ class TestRedisStore(StoreConformance):
 
 
 class TestRedisStoreWithACipher(
-    Acquiring, Appending, Reading, Running, Refusing, Granting, Parking, Inspecting, Supervising, Troubling
+    Acquiring, Appending, Attaching, Reading, Running, Refusing, Granting, Parking, Inspecting, Supervising, Troubling
 ):
     """What scripts look into and what they do not: the parts whose payloads pass through them."""
 

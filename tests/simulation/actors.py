@@ -1,12 +1,12 @@
 """Conversation actors as simulated processes, each with a real `Host`."""
 
-from holdfast.actors.activation.judge import steady_ms
 from holdfast.actors.actor_settings import StoreAddress
 from holdfast.actors.host import Host
 from holdfast.actors.proofs import Proofs
 from holdfast.actors.ray_workers import RayWorkers
 from holdfast.registry.pool import ActorDied, ActorUnavailable
 from holdfast.registry.watchdog import Gone
+from holdfast.store_clock import steady_ms
 
 from .network import Died, Unavailable
 from .store import SimStore

@@ -12,7 +12,6 @@ from holdfast.actors import admission
 from holdfast.actors import ray_workers as ray_crew
 from holdfast.actors.activation import judge
 from holdfast.actors.activation.activation import Activation
-from holdfast.actors.activation.judge import StoreClock
 from holdfast.actors.activation.ownership import Ownership
 from holdfast.actors.ray_workers import RayWorkers, WorkerUnavailable
 from holdfast.actors.worker import tool_run
@@ -25,6 +24,7 @@ from holdfast.errors import BatchRefused, HoldfastError, StoreUnavailable
 from holdfast.persistence import Appended, Due, KnownIds, MemoryStore, Run, RunStatus, codec, memory_conversations
 from holdfast.registry.pool import ActorDied
 from holdfast.registry.watchdog import Watchdog
+from holdfast.store_clock import StoreClock
 
 from . import actors, shop
 from .actors import SimHandle

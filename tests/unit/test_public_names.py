@@ -24,8 +24,8 @@ PUBLIC = {
         OutcomeUnknown Overloaded Page Pause PendingCall Principal Proof Quarantined Question QueueFull QueuedMessage
         QuotaUsedUp Receipt Redispatch Report Review ReviewVerdict Rule RuleCheck Rules RunningCall Scope
         ServerRefused ServerUnavailable Slack StaleCall StaleReason Status StopReason StoreError StoreUnavailable
-        Suspend SuspensionKind Target TextPart Tool ToolContext ToolRow Turn TurnContext TurnNotFound TurnStatus
-        Unattended UnattendedCall Undelivered UnsupportedServer Usage Wait Webhook When WrongCluster WrongStore
+        Suspend SuspensionKind Target TextPart TooManyClients Tool ToolContext ToolRow Turn TurnContext TurnNotFound
+        TurnStatus Unattended UnattendedCall Undelivered UnsupportedServer Usage Wait Webhook When WrongCluster WrongStore
         __version__ ask_user_questions delegate tool
     """,
     "events": """
@@ -74,8 +74,8 @@ PUBLIC = {
         MessagePage MessageStatus Node NotPermitted NotQueued OlderRelease Origin OtherBuild OutcomeUnknown Overloaded
         Page Pause PendingCall Principal Proof Quarantined Question QueueFull QueuedMessage QuotaUsedUp Receipt
         Redispatch Review ReviewVerdict RuleCheck RunningCall Scope ServerRefused ServerUnavailable StaleCall
-        StaleReason Status StopReason StoreError StoreUnavailable SuspensionKind Target TextPart ToolRow Turn
-        TurnNotFound TurnStatus Undelivered Usage Wait When WrongCluster WrongStore
+        StaleReason Status StopReason StoreError StoreUnavailable SuspensionKind Target TextPart
+        TooManyClients ToolRow Turn TurnNotFound TurnStatus Undelivered Usage Wait When WrongCluster WrongStore
     """,
     "server": """
         Authentication Authenticator Bounds Caller Credential InvalidToken Issuer Presented Proxy create_app drain

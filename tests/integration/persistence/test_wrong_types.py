@@ -10,6 +10,7 @@ from writer import APP, DESK, Writer, begin, call, cancel, cancel_pending, send,
 from holdfast.client import AsyncClient
 from holdfast.client.stack_gateway import StackGateway
 from holdfast.conversation import Principal, State, SuspensionKind
+from holdfast.conversation.terms.presence import OnDetach, Present
 from holdfast.errors import CorruptStore
 from holdfast.persistence import AccessScope, ApiKey, Takeover, TakeoverReason, Ticket, TicketKind
 from holdfast.persistence.access import Want
@@ -27,6 +28,8 @@ KEY_OF = {
     "attention": lambda keys: keys.attention(BUCKET),
     "paused": lambda keys: keys.paused(BUCKET),
     "changes": lambda keys: keys.changes(BUCKET),
+    "clients": lambda keys: keys.clients(NAME),
+    "here": lambda keys: keys.here(NAME),
     "pauses": lambda keys: keys.meta("pauses"),
     "cluster": lambda keys: keys.meta("cluster"),
     "apps": lambda keys: keys.meta("apps"),
@@ -61,6 +64,7 @@ KEY_OF = {
 }
 API_KEY = ApiKey(key_id="k1", name="ana", digest="00", scopes=(AccessScope.READ,), created_at=1)
 TICKET = Ticket(digest="00" * 32, kind=TicketKind.SESSION, created_at=1, expires_at=2)
+CLIENT = Present(client_id="tab-1", tools=("locate",), on_detach=OnDetach.CANCEL)
 SETTLED = [name for name in KEY_OF if name.startswith("pending") or "status" in name or name == "conversations by both"]
 """The lists that the end of a turn rewrites."""
 STARTED = ["conversations", "conversations by agent"]
@@ -116,6 +120,9 @@ SCRIPTS = {
     finish: ["runs"],
     refuse: ["runs", "head", "attention"],
     lambda writer: writer.store.load(NAME): ["head", "log"],
+    lambda writer: writer.store.attach(NAME, CLIENT): ["head", "clients", "here", "attention"],
+    lambda writer: writer.store.detach(NAME, CLIENT.name): ["head", "clients", "here", "attention"],
+    lambda writer: writer.store.forget_clients(NAME, [CLIENT.name]): ["head", "clients", "here", "attention"],
     lambda writer: writer.store.postpone(NAME, 10): ["attention"],
     lambda writer: writer.store.troubled(NAME, "x"): ["troubles"],
     lambda writer: writer.store.count({"a": 1}): ["counts"],
@@ -138,6 +145,7 @@ COMMANDS = {
     lambda store: store.read(NAME, after=0, block_ms=10): ["log"],
     lambda store: store.at(NAME, [1]): ["log"],
     lambda store: store.pending_of(NAME): ["head", "log"],
+    lambda store: store.present(NAME): ["clients", "here"],
     lambda store: store.pending(limit=10): ["pending"],
     lambda store: store.pending(limit=10, agent="desk"): ["pending by agent"],
     lambda store: store.pending(limit=10, kind=SuspensionKind.ELICITATION): ["pending by kind"],
@@ -194,6 +202,7 @@ async def writer(store):
     """A conversation of which every key exists."""
     active = await Writer.of(store, NAME)
     await active.do(start(), begin(), cancel_pending(), call("lookup", "ask"))
+    await store.attach(NAME, CLIENT)
     await store.put_app(APP, [DESK], {"0" * 64: "{}"})
     await store.put_problem(APP.app, "x")
     await store.offer("actor-1", 0)

@@ -43,6 +43,7 @@ pytest.register_assert_rewrite(
             "pages",
             "parking",
             "pausing",
+            "presence",
             "quotas",
             "reads",
             "refusals",
@@ -75,6 +76,7 @@ from .outbox import Owing
 from .pages import Paging, Unreadable
 from .parking import Parking
 from .pausing import Pausing
+from .presence import Attaching
 from .quotas import Rationing
 from .reads import Reading
 from .refusals import Refusing
@@ -113,6 +115,7 @@ class StoreConformance(
     Owing,
     Finding,
     Pausing,
+    Attaching,
     Keeping,
     Ticketing,
     Rationing,

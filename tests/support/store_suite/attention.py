@@ -1,6 +1,7 @@
 """Cases of attention: when the sweeper must look at a conversation."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from writer import LEASE_MS, Writer, begin, call, cancel, finish, reply, resolve, send, start, wake
 
@@ -162,6 +163,27 @@ class Attending:
         assert writer.state.calls[0].status == "errored"
         await writer.do(reply(), send())
         assert await due(store) == []
+
+    async def test_a_writer_that_has_looked_at_what_is_due_says_when_it_is_due_next(self, store: Store) -> None:
+        writer = await Writer.of(store, "c-1")
+        now = await store.now()
+        await writer.do(start(), begin(), call("ask"), now=now - 3600_000 - 10)
+        assert await due(store) == ["c-1"]
+
+        await store.append("c-1", replace(writer.write(), due_at=now + 3600_000))
+        assert await due(store) == []
+        await store.renew("c-1", writer.token, LEASE_MS)
+        await writer.release()
+        assert await due(store) == []
+
+        guest = Writer.visiting(store, "c-1", await store.visit("c-1", most_bytes=1 << 20))
+        await store.append("c-1", replace(guest.write(), due_at=now))
+        assert await due(store) == ["c-1"]
+        guest = Writer.visiting(store, "c-1", await store.visit("c-1", most_bytes=1 << 20))
+        await store.append("c-1", replace(guest.write(), due_at=now + 3600_000))
+        assert await due(store) == []
+        await (await Writer.of(store, "c-1")).do(send())  # another writer knows only what the state says
+        assert await due(store) == ["c-1"]
 
     async def test_the_longest_overdue_comes_first_in_a_short_look(self, store: Store) -> None:
         now = await store.now()

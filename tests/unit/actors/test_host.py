@@ -8,13 +8,13 @@ from hosted import soon
 from writer import Writer, start
 
 from holdfast.actors.activation import outstanding as outstanding_module
-from holdfast.actors.activation.judge import steady_ms
 from holdfast.actors.answers import Failed, Hosted, Occupied, Replied
 from holdfast.actors.host import Host
 from holdfast.conversation import Wake
 from holdfast.errors import CorruptStore
 from holdfast.persistence import MemoryStore, TakeoverReason
 from holdfast.settings import ProcessLimits, Timing
+from holdfast.store_clock import steady_ms
 from holdfast.testing import Delay, FailBefore, Faults, FaultyStore
 
 

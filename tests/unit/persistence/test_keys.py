@@ -48,6 +48,8 @@ def test_the_names_are_these():
     assert KEYS.known("c-1") == "{holdfast:51}:c:c-1:known"
     assert KEYS.passing("c-1") == "{holdfast:51}:c:c-1:passing"
     assert KEYS.runs("c-1") == "{holdfast:51}:c:c-1:runs"
+    assert KEYS.clients("c-1") == "{holdfast:51}:c:c-1:clients"
+    assert KEYS.here("c-1") == "{holdfast:51}:c:c-1:here"
     assert KEYS.live("c-1") == "{holdfast:51}:c:c-1:live"
     assert KEYS.attention(7) == "{holdfast:07}:attention"
     assert KEYS.pending(7, None, None) == "{holdfast:07}:pending"

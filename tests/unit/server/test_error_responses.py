@@ -15,6 +15,7 @@ from holdfast.errors import (
     StaleCall,
     StaleReason,
     StoreUnavailable,
+    TooManyClients,
 )
 from holdfast.server.error_responses import response_of
 from holdfast.server.refusal import Refusal
@@ -101,7 +102,13 @@ def test_a_stale_call_says_what_settled_it():
 
 @pytest.mark.parametrize(
     ("error", "seconds"),
-    [(Overloaded("c-1", 2_500), "3"), (Overloaded("c-1", 0), "1"), (LeaseHeld("c-1", 900), "1"), (QueueFull("c-1", 100), "1")],
+    [
+        (Overloaded("c-1", 2_500), "3"),
+        (Overloaded("c-1", 0), "1"),
+        (LeaseHeld("c-1", 900), "1"),
+        (QueueFull("c-1", 100), "1"),
+        (TooManyClients("c-1", 64), "1"),
+    ],
 )
 def test_what_goes_through_later_says_when(error, seconds):
     assert response_of(error).headers["retry-after"] == seconds
