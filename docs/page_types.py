@@ -35,7 +35,7 @@ NAMES = {
     "TargetReply": "Target",
     "ApproversReply": "Approvers",
     "VoteReply": "Vote",
-    "ClaimReply": "Claim",
+    "ClaimantReply": "Claimant",
     "CommentReply": "Comment",
     "CutReply": "Cut",
     "LateReply": "Late",

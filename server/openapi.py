@@ -54,7 +54,7 @@ NAMES = {
     "Ancestor": "AncestorReply",
     "ApproverTerms": "ApproversReply",
     "CallTarget": "TargetReply",
-    "ClaimView": "ClaimReply",
+    "ClaimView": "ClaimantReply",
     "CommentView": "CommentReply",
     "ConversationRow": "RowReply",
     "ConversationState": "StateReply",

@@ -76,7 +76,7 @@ export interface Call {
   /** The conversations above the call's own, the root first, if another one has delegated to it. */
   path: Ancestor[];
   /** The client that executes it; null if none does. Others can only cancel it then. */
-  claimed: Claim | null;
+  claimed: Claimant | null;
   /** How often clients have claimed it so far. */
   attempt: number;
   /** The fields that are too long for a list, by name: there they are empty or null; the call by itself has them whole. If `votes` or `comments` are too long together, each text is shortened and ends in `…`. */
@@ -298,7 +298,7 @@ export interface Vote {
   reason: string;
 }
 /** The client that executes a call. */
-export interface Claim {
+export interface Claimant {
   /** The client's id, in the name space of its principal. */
   client_id: string;
   /** Who the client acts for; null if nobody said so. */
