@@ -38,6 +38,9 @@ class Agent:
             or takes longer, the class alone. Known secrets are redacted.
         rules: The permission rules of the agent's tools; the app's apply as well.
         unattended: What happens instead of asking a person, in conversations started with `attended=False`.
+        client_grace_s: How many seconds a call of a client tool waits while no client is attached that has the tool, and how
+            long after it is gone a client's claim of a call ends; None: such a call waits until its deadline, and a claim ends
+            at once.
 
     Attributes:
         name, tools: As given.
@@ -59,6 +62,7 @@ class Agent:
         errors: Errors = Disclosure.FULL,
         rules: Rules | None = None,
         unattended: Unattended | None = None,
+        client_grace_s: float | None = 5,
     ) -> None:
         if not isinstance(name, str) or not NAME.fullmatch(name):
             problem = (
@@ -85,6 +89,7 @@ class Agent:
             limits=_limits(limits, f"{field}.limits"),
             execution=checks.member(Execution, execution, f"{field}.execution"),
             unattended=self.unattended.spec,
+            client_grace_s=checks.seconds(client_grace_s, f"{field}.client_grace_s"),
         )
         for spec in self.spec.tools:
             timeouts.check_within(spec, self.spec.limits)

@@ -59,9 +59,9 @@ class Tool:
         response_schema: The type of a human or client tool's answer: a pydantic model, any type that pydantic knows, or a JSON
             Schema.
         streaming: Whether the body reports progress.
-        on_lost: What happens to a run whose worker is gone: `redispatch` (it runs again with the same idempotency key; default
-            of tools without approval), `ask` (a person has it run again, or gives its result; default of tools with approval)
-            or `error` (the model reads "outcome unknown").
+        on_lost: What happens to a run whose worker is gone, or to a call whose client is: `redispatch` (it runs again with the
+            same idempotency key; default of tools without approval), `ask` (a person has it run again, or gives its result;
+            default of tools with approval) or `error` (the model reads "outcome unknown").
         approval_timeout_s: How long an approval may take, in seconds; the agent's limit by default.
         answer_timeout_s: How long an answer of a human or client tool may take, in seconds; the agent's limit by default.
         run_timeout_s: How long the body may run, in seconds; the agent's limit by default.
@@ -372,7 +372,7 @@ def _check_body(field: str, who: Executor, callback: Any, definition: Any, param
 
 
 def _check_applicable(field: str, who: Executor, gate: Approval, given: dict[str, Any]) -> None:
-    runs, answered = who is Executor.SERVER, who in (Executor.HUMAN, Executor.CLIENT)
+    runs, client, answered = who is Executor.SERVER, who is Executor.CLIENT, who in (Executor.HUMAN, Executor.CLIENT)
     gated = who in (Executor.SERVER, Executor.CLIENT, Executor.AGENT)
     what, deadline = f"a {who} tool", None
     if who is Executor.AGENT:
@@ -381,7 +381,7 @@ def _check_applicable(field: str, who: Executor, gate: Approval, given: dict[str
         "decisions": (gate is Approval.REQUIRED, "nobody is asked to approve", 'use it with approval="required"'),
         "response_schema": (answered, f"no person answers {what}", 'use it with executor="human" or "client"'),
         "streaming": (runs, f"only a server tool's body reports progress, and this is {what}", "leave it out"),
-        "on_lost": (runs, f"only a server tool's run can be lost, and this is {what}", "leave it out"),
+        "on_lost": (runs or client, f"only a server or client tool's run can be lost, and this is {what}", "leave it out"),
         "approval_timeout_s": (gate is Approval.REQUIRED, "nobody is asked to approve", 'use it with approval="required"'),
         "answer_timeout_s": (answered, f"no person answers {what}", deadline or "use approval_timeout_s or run_timeout_s"),
         "targets": (gated, f"nobody approves calls of {what}", "leave them out"),
@@ -418,7 +418,8 @@ def _on_timeout(terms: OnTimeout, spec: ToolSpec, field: str) -> OnTimeout:
     if spec.executor is Executor.PROVIDER and terms != NOTHING:
         raise ConfigurationError(f"{field}.on_timeout", "nobody decides calls of a provider tool", "leave it out")
     human = spec.executor is Executor.HUMAN
-    lost = spec.executor is Executor.SERVER and spec.on_lost is OnLost.ASK and spec.approval is Approval.AUTO
+    runs = spec.executor in (Executor.SERVER, Executor.CLIENT)
+    lost = runs and spec.on_lost is OnLost.ASK and spec.approval is Approval.AUTO
     if terms.default is not None and terms.default.kind == "answer":
         name = f"{field}.on_timeout"
         if not (human or lost or Choice.ANSWER in spec.decisions):

@@ -53,7 +53,7 @@ class TurnTrace:
             return None
         if self._visited is not None:
             return self._visited
-        due = isinstance(command, Wake) and (state.due_at or now + 1) <= now
+        due = isinstance(command, Wake) and command.acts(state, now)
         if self._span is None and (state.busy or due or isinstance(command, Resolve | ResolveMany | CancelPending)):
             self._resumed = self._goes_on(state, command)
         span = self._span or self._resumed

@@ -7,14 +7,19 @@ from holdfast.conversation.records.events import Ended, PendingCancelled, Settle
 from holdfast.conversation.records.idempotency import IdempotencyRecord, request_key
 from holdfast.conversation.records.state import State
 from holdfast.conversation.terms.decisions import SuspensionKind
+from holdfast.conversation.terms.presence import check_client_id
+from holdfast.conversation.terms.spec import Executor
 from holdfast.errors import InvalidInput, TurnNotFound
 
 from .judgement import Cancelled, Judgement
+from .leaving import LEFT, left_behind
 from .progress import Draft, advance, check_words, give_up
 
 CANCELLED = "cancelled before it was answered; it did not run"
 CANCELLED_RUN = "cancelled while it ran; it may or may not have taken effect"
 CANCELLED_CLIENT = "cancelled before the client reported a result; it may or may not have taken effect"
+AT_CLIENTS = (SuspensionKind.CLIENT_EXEC, SuspensionKind.LOST)
+"""The kinds of suspension in which a client's call may have been executed."""
 CANCELLED_AGENT = "cancelled before the agent that was asked answered; what it did until then stands"
 
 
@@ -33,18 +38,20 @@ def cancel(state: State, command: CancelTurn) -> Judgement:
 
 
 def cancel_pending(state: State, command: CancelPending) -> Judgement:
-    """Settle each suspension, or each of one kind, with an error result; the turn goes on."""
+    """Settle each suspension, or each of one kind or client, with an error result; the turn goes on."""
     check_words(command.reason, command.limits.note_bytes, "reason", InvalidInput)
+    waiting, reason = state.calls.open(), command.reason
+    if command.client_id is not None:
+        named, reason = check_client_id(command.client_id), reason or LEFT
+        waiting = left_behind(state, named, command.principal, command.present or (), now=command.now)
     wanted = [
-        call
-        for call in state.calls.open()
-        if call.suspension is not None and command.suspension_kind in (None, call.suspension.kind)
+        call for call in waiting if call.suspension is not None and command.suspension_kind in (None, call.suspension.kind)
     ]
     if state.turn is None or not wanted:
         return _nothing_cancelled(state, command)
     draft = Draft(state, command)
     for call in wanted:
-        give_up(draft, call, why_cancelled(call, command.reason), by=SettledBy.CANCELLATION, principal=command.principal)
+        give_up(draft, call, why_cancelled(call, reason), by=SettledBy.CANCELLATION, principal=command.principal)
     named, calls = state.turn.turn_id, tuple(call.tool_call_id for call in wanted)
     by = {"request_id": command.request_id, "principal": command.principal}
     seq = draft.emit(PendingCancelled(at=command.now, turn_id=named, calls=calls, **by))
@@ -68,8 +75,12 @@ def why_cancelled(call: Call, reason: str = "") -> str:
     may have done a part.
     """
     kind = None if call.suspension is None else call.suspension.kind
-    elsewhere = {SuspensionKind.CLIENT_EXEC: CANCELLED_CLIENT, SuspensionKind.DELEGATE: CANCELLED_AGENT}
-    what = CANCELLED_RUN if call.attempt else CANCELLED if kind is None else elsewhere.get(kind, CANCELLED)
+    if call.executor is Executor.CLIENT:
+        what = CANCELLED_CLIENT if call.claims or kind in AT_CLIENTS else CANCELLED
+    elif kind is SuspensionKind.DELEGATE:
+        what = CANCELLED_AGENT
+    else:
+        what = CANCELLED_RUN if call.attempt else CANCELLED
     return f"{what}: {reason}" if reason else what
 
 

@@ -1,5 +1,6 @@
 """Calls that clients execute: one of the attached clients claims a call, answers it, or gives it back."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from holdfast.conversation.records.calls import Call, ClientClaim, Suspension
@@ -7,17 +8,33 @@ from holdfast.conversation.records.commands import Claim, GiveBack
 from holdfast.conversation.records.events import CallClaimed, CallGivenBack, SettledBy
 from holdfast.conversation.records.state import State
 from holdfast.conversation.terms.decisions import SuspensionKind
-from holdfast.conversation.terms.presence import GONE_MS, check_client_id
+from holdfast.conversation.terms.presence import GONE_MS, LEAVES_MS, OnDetach, Present, check_client_id
 from holdfast.conversation.terms.spec import OnLost
 from holdfast.conversation.text.envelope import failure
 from holdfast.errors import InvalidInput, StaleCall, StaleReason
 
+from .cancelling import why_cancelled
+from .deciding import claimed
 from .judgement import ClaimReceipt, Judgement
+from .leaving import LEFT, left_behind
 from .noting import noted
-from .progress import Draft, advance, check_words, client_expires_at, client_grace_ms, client_look_at, finish, settled, suspend
+from .progress import (
+    Draft,
+    advance,
+    check_words,
+    client_expires_at,
+    client_grace_ms,
+    client_look_at,
+    finish,
+    give_up,
+    settled,
+    suspend,
+)
 
 MOST_CLAIMS = 16
 """How often clients may claim one call: each claim is an event of the log."""
+NOBODY = "no client is attached: it did not run"
+NOBODY_AGAIN = "no client is attached; one that had claimed this call left: it may or may not have taken effect"
 LOST = "outcome unknown: the client that executed this call left; it may or may not have taken effect"
 LOST_TOO_OFTEN = f"clients took this call up {MOST_CLAIMS} times and left or gave it back; it may or may not have taken effect"
 ASK_ABOUT_LOST = "the client that executed this call left (attempt {}): it may or may not have taken effect"
@@ -90,9 +107,31 @@ def given_back(draft: Draft, call: Call, suspension: Suspension, before: ClientC
     return seq
 
 
-def claimed(state: State, call: Call, by: ClientClaim) -> StaleCall:
-    """The error for whoever is not the client that executes the call."""
-    return StaleCall(state.conversation_id, call.tool_call_id, StaleReason.CLAIMED, settled_at=by.at)
+def look(draft: Draft, call: Call, suspension: Suspension, present: Sequence[Present]) -> int | None:
+    """Take a call back from a client that is gone, or give it up if no client is attached for it.
+
+    Returns when to look again (ms UTC); None if nobody need.
+    """
+    grace_ms, claim = client_grace_ms(draft) or 0, suspension.claim
+    suited = (one for one in present if (call.tool in one.tools if claim is None else one.name == claim.name))
+    until = max((one.until + grace_ms for one in suited), default=0)
+    if until > draft.now:
+        return until
+    if claim is None:
+        give_up(draft, call, NOBODY_AGAIN if call.claims else NOBODY, by=SettledBy.EXPIRY)
+    elif claim.on_detach is OnDetach.CANCEL:
+        give_up(draft, call, why_cancelled(call, LEFT), by=SettledBy.CANCELLATION)
+    else:
+        given_back(draft, call, suspension, claim, by="loss")
+    return None
+
+
+def leave(draft: Draft, present: Sequence[Present]) -> None:
+    """Cancel what waits for the clients that have left, of those with `OnDetach.CANCEL`."""
+    for one in present:
+        if one.on_detach is OnDetach.CANCEL and one.until + LEAVES_MS <= draft.now:
+            for call in left_behind(draft.state, one.client_id, one.principal, present, now=draft.now):
+                give_up(draft, call, why_cancelled(call, LEFT), by=SettledBy.CANCELLATION)
 
 
 def _of_client(state: State, command: Claim | GiveBack) -> tuple[Call, Suspension]:

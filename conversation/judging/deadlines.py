@@ -1,17 +1,20 @@
 """What is due while calls wait: reminders, escalations, and what decides in the end when nobody did."""
 
+from collections.abc import Mapping
+from dataclasses import replace
+
 from holdfast.conversation.records.calls import Call, Suspension
 from holdfast.conversation.records.commands import EscalateCall, Wake
 from holdfast.conversation.records.events import CallEscalated, CallReminded, CallSuspended, InputDue, SettledBy
 from holdfast.conversation.records.state import State
 from holdfast.conversation.terms.decisions import DecisionKind, DecisionRecord, SuspensionKind
-from holdfast.conversation.terms.spec import Approval
+from holdfast.conversation.terms.spec import Approval, Executor
 from holdfast.conversation.terms.stages import NOTHING, Default, OnTimeout
 from holdfast.conversation.text import jsontext
 from holdfast.conversation.text.envelope import failure
 from holdfast.errors import InvalidDecision, InvalidInput, StaleCall, StaleReason
 
-from . import noting
+from . import clients, noting
 from .deciding import Fitted, check_permitted, fit, follow
 from .judgement import Judgement
 from .progress import OF_TOOL, Draft, advance, check_words, finish, give_up, settled
@@ -25,11 +28,12 @@ NO_ANSWER = {
     SuspensionKind.LOST: "outcome unknown: the worker was lost while this call ran, and nobody said in time what became of it",
 }
 """The error text that the model reads when a suspension has expired."""
+LOST_CLIENT = "outcome unknown: the client that executed this call left, and nobody said in time what became of it"
 WITHOUT_STAGES = "a client's call and a wait for a machine have no other deciders"
 
 
 def wake(state: State, command: Wake) -> Judgement:
-    """Do what is due: for each suspension, for calls that are held until a time, and for delayed messages.
+    """Do what is due: for each suspension, for clients, for calls that are held until a time, and for delayed messages.
 
     The model can recover from the error of a call that nobody decided.
     """
@@ -37,12 +41,31 @@ def wake(state: State, command: Wake) -> Judgement:
     due = tuple(one.seq for one in state.delayed if one.due_at <= command.now)
     if due:
         draft.emit(InputDue(at=command.now, message_seqs=due))
-    known = {*command.reads(state, command.spec)}
+    known, looks = {*command.reads(state, command.spec)}, {}
     for call in state.calls.due(command.now):
-        if call.suspension is not None and known.issuperset(call.places_of_timeout(command.spec)):
-            _act(draft, call, call.suspension)
+        one = call.suspension
+        if one is None or not known.issuperset(call.places_of_timeout(command.spec)):
+            continue
+        if one.kind is SuspensionKind.CLIENT_EXEC and one.expires_at > command.now and not draft.is_over:
+            if command.present is not None:
+                looks[call.tool_call_id] = clients.look(draft, call, one, command.present)
+        else:
+            _act(draft, call, one)
+    clients.leave(draft, command.present or ())
     advance(draft)
-    return draft.done() if draft.events else Judgement(ignored="nothing is due")
+    judged = draft.done() if draft.events else Judgement(ignored="nothing is due")
+    again = {named: at for named, at in looks.items() if at is not None}
+    return replace(judged, due_at=_due_at(draft.state, again)) if again else judged
+
+
+def _due_at(state: State, again: Mapping[str, int]) -> int | None:
+    """When something is due (ms UTC), if the clients for these calls are looked after again at these times."""
+    times = [one.due_at for one in state.delayed[:1]]
+    for call in (*state.calls.awaiting(), *state.calls.held()):
+        at, one = again.get(call.tool_call_id), call.suspension
+        due_at = call.due_at if at is None or one is None else min(at, one.expires_at)
+        times += [] if due_at is None else [due_at]
+    return min(times, default=None)
 
 
 def escalate(state: State, command: EscalateCall) -> Judgement:
@@ -85,6 +108,11 @@ def escalate(state: State, command: EscalateCall) -> Judgement:
     return draft.done(draft.receipt(seq))
 
 
+def _no_answer(call: Call, suspension: Suspension) -> str:
+    lost = suspension.kind is SuspensionKind.LOST and call.executor is Executor.CLIENT
+    return LOST_CLIENT if lost else NO_ANSWER[suspension.kind]
+
+
 def _on_timeout(draft: Draft, call: Call, suspension: Suspension) -> OnTimeout:
     """What follows at a suspension's deadline; nothing if its event cannot be read."""
     if suspension.staged:
@@ -98,7 +126,7 @@ def _act(draft: Draft, call: Call, suspension: Suspension) -> None:
     terms, now = _on_timeout(draft, call, suspension), draft.now
     named = {"at": now, "tool_call_id": call.tool_call_id, "suspension_id": suspension.suspension_id}
     if draft.is_over:  # nobody waits for the conversation any more
-        give_up(draft, call, NO_ANSWER[suspension.kind], by=SettledBy.EXPIRY)
+        give_up(draft, call, _no_answer(call, suspension), by=SettledBy.EXPIRY)
     elif suspension.expires_at > now:
         draft.emit(CallReminded(**named, remind_at=terms.remind_at(now, suspension.expires_at)))
     elif suspension.stage < len(terms.stages):
@@ -115,7 +143,7 @@ def _act(draft: Draft, call: Call, suspension: Suspension) -> None:
             )
         )
     elif terms.default is None or not _decided(draft, call, suspension, terms.default):
-        give_up(draft, call, NO_ANSWER[suspension.kind], by=SettledBy.EXPIRY)
+        give_up(draft, call, _no_answer(call, suspension), by=SettledBy.EXPIRY)
 
 
 def _decided(draft: Draft, call: Call, suspension: Suspension, default: Default) -> bool:
@@ -124,7 +152,7 @@ def _decided(draft: Draft, call: Call, suspension: Suspension, default: Default)
     if ruling.kind is DecisionKind.DENY:
         settled(draft, call, SettledBy.EXPIRY, ruling)
         reason = jsontext.loads(default.value)
-        said = f"{NO_ANSWER[suspension.kind]}{': ' if reason else ''}{reason}"
+        said = f"{_no_answer(call, suspension)}{': ' if reason else ''}{reason}"
         finish(draft, call.tool_call_id, failure(said), by=SettledBy.EXPIRY)
         return True
     try:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdfast.conversation.ids import check_request_id, payload_digest
-from holdfast.conversation.records.calls import Call, Suspension
+from holdfast.conversation.records.calls import Call, ClientClaim, Suspension
 from holdfast.conversation.records.command_base import Request
 from holdfast.conversation.records.commands import Decided, Resolve, ResolveMany, decision_digest
 from holdfast.conversation.records.events import CallSuspended, MessageAccepted, ModelAnswered, SettledBy, VoteCast
@@ -36,7 +36,7 @@ from holdfast.errors import AlreadyVoted, BatchRefused, HoldfastError, InvalidDe
 from .cancelling import why_cancelled
 from .granting import check_room, give, release
 from .judgement import Judgement, Receipt, Receipts
-from .progress import Draft, advance, begin, check_words, drafted, finish, go_on, is_edited, schedule, settled, suspend
+from .progress import Draft, advance, begin, check_words, drafted, finish, go_on, is_edited, settled, suspend
 
 MOST = 1000
 """How many decisions one command may bring."""
@@ -116,6 +116,7 @@ def resolve_many(state: State, command: ResolveMany) -> Judgement:
 def _judged(draft: Draft, command: Request, call: Call, suspension: Suspension, sent: Resolve | Decided) -> Fitted:
     check_time(draft, call)
     check_permitted(draft, call)
+    _check_claim(draft, command, call, suspension, sent.ruling.kind)
     digest = decision_digest(command, sent, call.needed)
     fitted = fit(draft, call, suspension, sent.ruling, decision_id=sent.decision_id, digest=digest)
     check_vote(draft, fitted)
@@ -176,6 +177,18 @@ def stale(state: State, command: Request, suspension_id: str, tool_call_id: str 
     later = state.calls.of(tool_call_id)
     reason = known.reason if later is None or later.suspension is None else StaleReason.SUPERSEDED
     return StaleCall(state.conversation_id, tool_call_id, reason, known.by, known.at)
+
+
+def claimed(state: State, call: Call, by: ClientClaim) -> StaleCall:
+    """The error for all but the client that executes the call."""
+    return StaleCall(state.conversation_id, call.tool_call_id, StaleReason.CLAIMED, settled_at=by.at)
+
+
+def _check_claim(draft: Draft, command: Request, call: Call, suspension: Suspension, kind: DecisionKind) -> None:
+    """Refuse (`StaleCall`) a decision on a claimed call that is neither its client's nor a cancellation."""
+    claim, by = suspension.claim, command.client if isinstance(command, Resolve) else None
+    if claim is not None and kind is not DecisionKind.CANCEL and claim.name != by:
+        raise claimed(draft.state, call, claim)
 
 
 def fit(draft: Draft, call: Call, suspension: Suspension, ruling: DecisionRecord, **repetition: str) -> Fitted:
@@ -381,7 +394,7 @@ def _asked_anew(draft: Draft, fitted: Fitted) -> Fitted:
 def follow(draft: Draft, fitted: Fitted, seq: int, *, by: SettledBy | None = None) -> None:
     """Carry the decision at `seq` out. `by` is what gave an answer, if no person did."""
     call, ruling, value, call_id = fitted.call, fitted.ruling, fitted.value, fitted.call.tool_call_id
-    untrusted = call.executor is Executor.CLIENT
+    at_client = fitted.suspension.kind is SuspensionKind.CLIENT_EXEC
     if call.passes(fitted.suspension, ruling.kind):
         if fitted.suspension.kind is SuspensionKind.REVIEW:
             by_grant = call.approval is Approval.REQUIRED and not call.is_approved()  # a review is no approval
@@ -399,17 +412,16 @@ def follow(draft: Draft, fitted: Fitted, seq: int, *, by: SettledBy | None = Non
             denied = "the user declined to answer" if call.executor is Executor.HUMAN else "the user denied this call"
             finish(draft, call_id, failure(f"{denied}: {value}" if value else denied), by=SettledBy.DENY)
         case DecisionKind.ANSWER:
-            at_client = untrusted and fitted.suspension.kind is SuspensionKind.CLIENT_EXEC
             shown, attached = client_result_of(value) if at_client else (value, ())
             result = jsontext.dumps(shown) if attached else fitted.result(draft.tool_of(call))
             envelope, given = success(result, untrusted=at_client), by or SettledBy.ANSWER
             finish(draft, call_id, envelope, by=given, ok=True, untrusted=at_client, attached=attached)
         case DecisionKind.FAIL:
-            said = f"the client failed: {value}" if untrusted else str(value)
-            envelope = failure(said if value else "it failed, and nobody said why", untrusted=untrusted)
-            finish(draft, call_id, envelope, by=SettledBy.FAIL, untrusted=untrusted)
+            said = f"the client failed: {value}" if at_client else str(value)
+            envelope = failure(said if value else "it failed, and nobody said why", untrusted=at_client)
+            finish(draft, call_id, envelope, by=SettledBy.FAIL, untrusted=at_client)
         case DecisionKind.REDISPATCH:
-            schedule(draft, call.model_copy(update={"decided_at": call.decided_at or seq}))
+            begin(draft, call.model_copy(update={"decided_at": call.decided_at or seq, "suspension": None}))
         case DecisionKind.CANCEL:
             why = failure(why_cancelled(call, ruling.reason), source=fitted.suspension.source)
             finish(draft, call_id, why, by=SettledBy.CANCELLATION)

@@ -1,6 +1,7 @@
 """Delegation: which calls may be delegated, and the end of a conversation that was started for one."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from holdfast.conversation.records.calls import Call
@@ -73,4 +74,4 @@ def ended(command: Command, judgement: Judgement) -> Judgement:
         return judgement
     draft = Draft(state, command, list(judgement.events))
     draft.emit(Ended(at=command.now))
-    return Judgement(tuple(draft.events), judgement.reply, judgement.ignored, draft.state, judgement.passing)
+    return replace(judgement, events=tuple(draft.events), state=draft.state, due_at=None)

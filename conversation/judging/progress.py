@@ -304,6 +304,7 @@ def suspend(
         "grants": call.grants if elsewhere else (),
         "approvers": None if elsewhere else call.approvers,
         "questions": tool.questions and kind is SuspensionKind.ELICITATION,
+        "look_at": client_look_at(draft) if kind is SuspensionKind.CLIENT_EXEC else 0,
     }
     if kind is SuspensionKind.APPROVAL:
         said |= _of_approval(tool, edited=is_edited(draft, call))

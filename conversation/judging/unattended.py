@@ -3,6 +3,8 @@
 Each such call is suspended and settled as by a person, so the log holds the question and the decision.
 """
 
+from dataclasses import replace
+
 from holdfast.conversation.records.calls import Call, CallStatus
 from holdfast.conversation.records.commands import Command, ModelReplied, RunRuled
 from holdfast.conversation.records.events import CallHeld, CallSuspended, Event, ModelAnswered, SettledBy
@@ -49,7 +51,8 @@ def followed(before: State, command: Command, judgement: Judgement) -> Judgement
         place = upto
         draft.command = _with_events(before, command, draft.events)
         advance(draft)
-    return Judgement(tuple(draft.events), judgement.reply, judgement.ignored, draft.state)
+    due_at = judgement.due_at if len(draft.events) == len(judgement.events) else None
+    return replace(judgement, events=tuple(draft.events), state=draft.state, due_at=due_at)
 
 
 def _with_events(before: State, command: Command, events: list[Event]) -> Command:

@@ -111,7 +111,12 @@ class Suspension(Record):
     @property
     def due_at(self) -> int:
         """When something is due, in ms UTC: a look at the clients, a reminder, or the deadline."""
-        return min(self.remind_at or self.expires_at, self.look_at or self.expires_at, self.expires_at)
+        return min(self.look_at or self.expires_at, self.acts_at)
+
+    @property
+    def acts_at(self) -> int:
+        """When something is due that does not depend on the clients, in ms UTC: a reminder, or the deadline."""
+        return min(self.remind_at or self.expires_at, self.expires_at)
 
 
 class CallDetails(Record):

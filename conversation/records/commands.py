@@ -65,6 +65,11 @@ class Resolve(Request):
     suspension_id: str | None = None
     client_id: str = ""
 
+    @property
+    def client(self) -> str:
+        """The client's name in the conversation; empty if no client sent it."""
+        return client_name(self.client_id, self.principal) if self.client_id else ""
+
     def reasons(self) -> tuple[str, ...]:
         """The keys of the records that say what settled the suspension, or else the call."""
         if self.suspension_id is not None:
@@ -361,6 +366,12 @@ class Wake(Advancing, Looking):
     def looks(self, state: State, now: int) -> bool:
         """Whether a call for clients is to be looked after; a shell also stamps `present` if a client is about to leave."""
         return any(call.suspension is not None and 0 < call.suspension.look_at <= now for call in state.calls.due(now))
+
+    def acts(self, state: State, now: int) -> bool:
+        """Whether anything is due besides a look at the clients, which mostly changes nothing."""
+        delayed = any(one.due_at <= now for one in state.delayed[:1])
+        waits = (one.suspension is None or one.suspension.acts_at <= now for one in state.calls.due(now))
+        return not state.ended and (delayed or any(waits))
 
     def reads(self, state: State, spec: AgentSpec | None) -> tuple[int, ...]:
         """The `seq` of what follows at the deadlines and of held calls' prompts."""

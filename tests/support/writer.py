@@ -356,6 +356,7 @@ def resolve(
     decision_id: str | None = None,
     suspension_id: str | None = None,
     principal: Principal | None = None,
+    client_id: str = "",
 ) -> NextCommand:
     """The step that settles a suspension of the named call; its command names the suspension only where one is given.
 
@@ -370,6 +371,7 @@ def resolve(
             suspension_id=suspension_id or shown,
             decision_id=decision_id or uuid.uuid4().hex,
             principal=principal,
+            client_id=client_id,
         )
 
     return step
@@ -420,9 +422,17 @@ def cancel(request_id: str | None = None, *, turn_id: str | None = None) -> Next
     return lambda _: CancelTurn(request_id=request_id or uuid.uuid4().hex, turn_id=turn_id)
 
 
-def cancel_pending(request_id: str | None = None, *, kind: SuspensionKind | None = None, reason: str = "") -> NextCommand:
-    """The step that cancels the calls that wait, or those of a kind."""
-    return lambda _: CancelPending(request_id=request_id or uuid.uuid4().hex, suspension_kind=kind, reason=reason)
+def cancel_pending(
+    request_id: str | None = None,
+    *,
+    kind: SuspensionKind | None = None,
+    reason: str = "",
+    client_id: str | None = None,
+    principal: Principal | None = None,
+) -> NextCommand:
+    """The step that cancels the calls that wait, or those of a kind or of a client."""
+    about = {"suspension_kind": kind, "reason": reason, "client_id": client_id, "principal": principal}
+    return lambda _: CancelPending(request_id=request_id or uuid.uuid4().hex, **about)
 
 
 def revoke_given(by: str, proof: Proof | None = None, request_id: str | None = None, *, reason: str = "") -> NextCommand:

@@ -72,7 +72,7 @@ def test_what_cannot_be_used_is_refused_and_named(agent, said, field, problem):
 def test_its_description_and_its_options_are_those_of_a_tool():
     with pytest.raises(ConfigurationError, match="description"):
         delegate("other", description=7)
-    with pytest.raises(ConfigurationError, match="only a server tool's run can be lost"):
+    with pytest.raises(ConfigurationError, match="only a server or client tool's run can be lost"):
         delegate("other", on_lost="ask")
     with pytest.raises(ConfigurationError, match="Holdfast does not run a tool that delegates; use deadline_s"):
         delegate("other", run_timeout_s=5)

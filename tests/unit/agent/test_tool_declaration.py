@@ -136,10 +136,15 @@ def test_what_belongs_to_an_answer_is_refused_for_a_server_tool(field):
     refused(f"tool 'refund'.{field}", "no person answers a server tool", **{field: Answer if field == "response_schema" else 5})
 
 
-@pytest.mark.parametrize(("field", "value"), [("streaming", True), ("on_lost", "error"), ("run_timeout_s", 5)])
+@pytest.mark.parametrize(("field", "value"), [("streaming", True), ("run_timeout_s", 5)])
 @pytest.mark.parametrize("executor", ["human", "client"])
 def test_what_belongs_to_a_run_is_refused_where_nothing_runs(executor, field, value):
     refused(f"tool 'refund'.{field}", f"a {executor} tool", executor=executor, **{field: value})
+
+
+def test_what_a_lost_run_means_is_refused_where_none_can_be_lost():
+    refused("tool 'refund'.on_lost", "a human tool", executor="human", on_lost="error")
+    assert declare(executor="client", on_lost="error").spec.on_lost is OnLost.ERROR
 
 
 def test_an_approval_timeout_is_refused_where_nobody_approves():

@@ -4,6 +4,7 @@ import contextlib
 import json
 
 import pytest
+from claiming import claim, give_back
 from writer import (
     begin,
     call,
@@ -41,6 +42,7 @@ from holdfast.conversation import (
 )
 from holdfast.conversation.log.index import facts
 from holdfast.conversation.log.transcript import Transcript
+from holdfast.conversation.records.command_base import Looking
 
 BEGAN_AT = 1_700_000_000_000
 AMOUNT = '{"type":"object","properties":{"amount":{"type":"integer","maximum":100}},"required":["amount"]}'
@@ -107,6 +109,7 @@ class Conversation:
         self.log = []
         self.known = {}
         self.now = BEGAN_AT
+        self.present = None
 
     @staticmethod
     def desk_with(limits=None, **tools):
@@ -121,7 +124,12 @@ class Conversation:
         asked = (*command.lookups(), *command.reasons())
         known = {key: self.known[key] for key in asked if key in self.known}
         read = {seq: self.log[seq - 1] for seq in command.reads(self.state, self.spec)}
-        return decide(self.state, command.stamped(self.now, self.spec, known, read=read, salt=self.salt))
+        return decide(self.state, self.seeing(command).stamped(self.now, self.spec, known, read=read, salt=self.salt))
+
+    def seeing(self, command):
+        """The command with the attached clients, if they are known and it looks at them."""
+        sees = self.present is not None and isinstance(command, Looking)
+        return command.seeing(self.present) if sees else command
 
     def do(self, step, *, at=None):
         """Judge a step, or a command as it is, a second after the last one, or at a moment, and adopt what it led to."""
@@ -139,7 +147,7 @@ class Conversation:
     # The steps of `tests/support/writer.py`, as methods.
 
     start, send, resolve, end, wake = map(said, (start, send, resolve, end, wake))
-    cancel, cancel_pending = map(said, (cancel, cancel_pending))
+    cancel, cancel_pending, claim, give_back = map(said, (cancel, cancel_pending, claim, give_back))
     begin, reply, fail_model, finish, lose, suspend = map(said, (begin, reply, fail_model, finish, lose, suspend))
     resolve_many = said(resolve_many)
     interrupt, withdraw, reschedule = map(said, (interrupt, withdraw, reschedule))

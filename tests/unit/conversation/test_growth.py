@@ -202,7 +202,7 @@ def test_every_call_of_an_answer_may_be_decided_on_in_any_order():
         assert [entry.suspension_id for entry in changes.closed] == [state.calls[number].suspension.suspension_id]
         state = judgement.state
         waiting = [call.suspension for call in state.calls if call.suspension is not None]
-        assert state.due_at == min((one.expires_at for one in waiting), default=None)
+        assert state.due_at == min((one.due_at for one in waiting), default=None)
     assert not state.calls.any_open
 
 

@@ -179,7 +179,7 @@ class Ledger:
         assert event.expires_at > event.at
         self.kinds[event.suspension_id] = event.suspension_kind
         self.suspensions[event.suspension_id] = call
-        self.open_suspensions[call] = (event.suspension_id, event.expires_at)
+        self.open_suspensions[call] = (event.suspension_id, min(event.look_at or event.expires_at, event.expires_at))
 
     def _suspension_settled(self, _seq, event):
         assert self.open_suspensions.pop(event.tool_call_id)[0] == event.suspension_id
@@ -236,6 +236,7 @@ class Life(RuleBasedStateMachine):
         super().__init__()
         self.tools, self.ends = tools, ends
         self.conversation = conversations()
+        self.conversation.present = ()
         self.numbers = itertools.count(1)
         self.ledger = Ledger(conversations.desk)
         self.receipts = {}
@@ -436,8 +437,12 @@ class Life(RuleBasedStateMachine):
         if any(key in conversation.known for key in command.lookups()):
             return
         assert self._outcome(lambda: conversation.judge(command)) == self._outcome(
-            lambda: decide(conversation.state, command.stamped(conversation.now, conversation.spec, {}, salt=conversation.salt))
+            lambda: decide(conversation.state, self._stamped(command))
         )
+
+    def _stamped(self, command):
+        conversation = self.conversation
+        return conversation.seeing(command).stamped(conversation.now, conversation.spec, {}, salt=conversation.salt)
 
     @staticmethod
     def _outcome(judge):
@@ -501,7 +506,7 @@ class Life(RuleBasedStateMachine):
         for pending in pending_ones:
             event = self.conversation.log[pending.seq - 1]
             assert (event.kind, event.suspension_id, event.at) == ("call_suspended", pending.suspension_id, pending.created_at)
-        assert state.due_at == min((expires_at for _, expires_at in ledger.open_suspensions.values()), default=None)
+        assert state.due_at == min((due_at for _, due_at in ledger.open_suspensions.values()), default=None)
         assert (state.status is Status.AWAITING_INPUT) == bool(pending_ones)
         assert state.busy == bool(outstanding(state))
 

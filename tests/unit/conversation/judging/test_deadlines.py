@@ -212,10 +212,11 @@ def test_a_review_does_not_take_the_stages_of_its_tool(conversations):
 def test_a_clients_call_and_a_machine_have_no_stages(conversations, tool):
     conversation = desk(conversations, tool, stages=STAGES, reminders_s=(1,))
     call = wait(conversation, tool, None)
-    assert conversation.state.due_at == conversation.suspension(call).expires_at
+    assert conversation.suspension(call).acts_at == conversation.suspension(call).expires_at
     with conversation.unchanged(), pytest.raises(InvalidInput):
         conversation.do(escalating(conversation, call))
-    assert [event.kind for event in due(conversation)] == ["suspension_settled", "call_resolved"]
+    over = conversation.wake(at=conversation.suspension(call).expires_at).events
+    assert [event.kind for event in over] == ["suspension_settled", "call_resolved"]
 
 
 def test_a_rules_deadline_replaces_the_tools_also_if_the_call_was_held(conversations):

@@ -25,7 +25,7 @@ def test_a_client_tool_may_have_its_own_deadline(conversations):
 
 def test_the_earliest_deadline_is_due_first(begun):
     calls = begun.call("ask", "locate", "refund", "lookup")
-    assert begun.state.due_at == begun.suspension(calls[1]).expires_at
+    assert begun.state.due_at == begun.suspension(calls[1]).look_at
     begun.resolve(Answer(1), calls[1])
     assert begun.state.due_at == begun.suspension(calls[0]).expires_at
 

@@ -1,0 +1,753 @@
+"""Calls that clients execute: claims, calls given back, and clients that are gone, attached or have left."""
+
+import pytest
+from writer import call as answered_with
+
+from holdfast.conversation import (
+    Answer,
+    Approve,
+    ApproverTerms,
+    Cancel,
+    Claim,
+    Deny,
+    Execution,
+    Fail,
+    OnDetach,
+    OnLost,
+    Present,
+    Principal,
+    Proof,
+    Redispatch,
+    SettledBy,
+    Status,
+    SuspensionKind,
+    Tell,
+    Wake,
+)
+from holdfast.conversation.judging.clients import MOST_CLAIMS
+from holdfast.conversation.log.auditing import is_audited
+from holdfast.conversation.log.index import delta, pending_entries
+from holdfast.conversation.records.commands import CancelPending, ProposedCall
+from holdfast.conversation.terms.presence import GONE_MS, KEPT_MS, LEAVES_MS
+from holdfast.errors import BatchRefused, ConversationEnded, InvalidDecision, InvalidInput, StaleCall, StaleReason
+
+ANA = Principal("ana", proof=Proof.KEY)
+LEE = Principal("lee", proof=Proof.KEY)
+GRACE_MS, TIMEOUT_MS = 5_000, 60_000
+
+
+@pytest.fixture
+def waits(begun):
+    """A conversation whose only call waits for a client; nobody is attached."""
+    begun.call("locate")
+    begun.present = ()
+    return begun
+
+
+def the_call(conversation):
+    [call] = conversation.state.calls
+    return call
+
+
+def here(conversation, client_id="tab-1", principal=None, *, tools=("locate",), until=None, on_detach=OnDetach.KEEP):
+    """A client that renewed its presence just now."""
+    until = conversation.now + GONE_MS if until is None else until
+    return Present(client_id=client_id, principal=principal, tools=tools, until=until, on_detach=on_detach)
+
+
+def told(judgement):
+    return [event.kind for event in judgement.events]
+
+
+def error_of(conversation):
+    return conversation.result(the_call(conversation).tool_call_id)["error"]
+
+
+def stale(caught):
+    return caught.value.reason
+
+
+def on_lost(conversations, rule, **more):
+    """A conversation whose only call waits for a client, of a tool with this `on_lost`."""
+    spec = conversations.desk_with(locate={"on_lost": rule, **more})
+    conversation = conversations(spec=spec).begun()
+    conversation.call("locate")
+    conversation.present = ()
+    return conversation
+
+
+# Claims.
+
+
+def test_a_claim_lets_one_client_execute_the_call(waits):
+    judgement = waits.claim("tab-1", principal=ANA)
+    # then it has its time from now on, and the suspension is the same
+    [event] = judgement.events
+    assert (event.kind, event.client_id, event.principal, event.attempt) == ("call_claimed", "tab-1", ANA, 1)
+    assert event.expires_at == waits.now + TIMEOUT_MS
+    assert event.look_at == waits.now + GONE_MS + GRACE_MS
+    assert judgement.reply.attempt == 1
+    assert judgement.reply.seq == waits.state.seq
+    call = the_call(waits)
+    assert (call.claims, call.suspension.claim.name, call.suspension.expires_at) == (1, "key:ana/tab-1", event.expires_at)
+    assert waits.status is Status.AWAITING_INPUT
+
+
+def test_a_claimed_call_is_claimed_by_nobody_else_and_by_its_client_only_once(waits):
+    waits.claim("tab-1", principal=ANA)
+    for client_id, principal in (("tab-2", ANA), ("tab-1", LEE), ("tab-1", None), ("tab-1", ANA)):
+        with waits.unchanged(), pytest.raises(StaleCall) as caught:
+            waits.claim(client_id, the_call(waits).tool_call_id, principal=principal)
+        assert stale(caught) is StaleReason.CLAIMED
+
+
+def test_a_repeated_claim_has_the_same_receipt_also_after_the_calls_end(waits):
+    first = waits.claim("tab-1", principal=ANA, request_id="x-1").reply
+    again = waits.claim("tab-1", the_call(waits).tool_call_id, principal=ANA, request_id="x-1")
+    assert (again.events, again.reply.attempt, again.reply.duplicate) == ((), 1, True)
+    claimed = Claim(
+        tool_call_id=the_call(waits).tool_call_id,
+        suspension_id=the_call(waits).suspension.suspension_id,
+        client_id="tab-1",
+        principal=ANA,
+        request_id="x-1",
+    )
+    waits.resolve(Answer("here"), client_id="tab-1", principal=ANA)
+    assert waits.do(claimed).reply == first.model_copy(update={"duplicate": True})
+
+
+@pytest.mark.parametrize(("client_id", "principal"), [("tab-2", ANA), ("tab-1", LEE), ("tab-1", None)])
+def test_the_request_id_of_a_claim_is_no_other_clients(waits, client_id, principal):
+    waits.claim("tab-1", principal=ANA, request_id="x-1")
+    with waits.unchanged(), pytest.raises(InvalidInput, match="request_id"):
+        waits.claim(client_id, the_call(waits).tool_call_id, principal=principal, request_id="x-1")
+
+
+@pytest.mark.parametrize(("ends", "reason"), [("resolve", "already_resolved"), ("wake", "expired"), ("cancel", "cancelled")])
+def test_a_call_that_is_over_is_not_claimed(waits, ends, reason):
+    suspension = the_call(waits).suspension
+    named = {"tool_call_id": the_call(waits).tool_call_id, "suspension_id": suspension.suspension_id}
+    match ends:
+        case "resolve":
+            waits.resolve(Answer("here"))
+        case "wake":
+            waits.wake(at=suspension.expires_at)
+        case "cancel":
+            waits.cancel()
+    with waits.unchanged(), pytest.raises(StaleCall) as caught:
+        waits.do(Claim(client_id="tab-1", request_id="x-1", **named))
+    assert stale(caught) == reason
+
+
+def test_a_call_is_not_claimed_after_its_deadline(waits):
+    with waits.unchanged(), pytest.raises(StaleCall) as caught:
+        waits.do(answer := claim_of(waits), at=the_call(waits).suspension.expires_at)
+    assert stale(caught) is StaleReason.EXPIRED
+    assert waits.do(answer, at=the_call(waits).suspension.expires_at - 1).events
+
+
+def claim_of(conversation, **more):
+    call = the_call(conversation)
+    named = {"tool_call_id": call.tool_call_id, "suspension_id": call.suspension.suspension_id}
+    return Claim(**({"client_id": "tab-1", "request_id": "x-1"} | named | more))
+
+
+@pytest.mark.parametrize("tool", ["ask", "refund", "share", "consult"])
+def test_only_a_call_that_waits_for_a_client_is_claimed(begun, tool):
+    begun.call(tool)
+    with begun.unchanged(), pytest.raises(InvalidInput, match="not for a client"):
+        begun.do(claim_of(begun))
+
+
+@pytest.mark.parametrize("client_id", ["", " ", "-tab", "ä", "t" * 129, "a/b", "tab\n"])
+def test_an_unusable_client_id_is_refused(waits, client_id):
+    with waits.unchanged(), pytest.raises(InvalidInput, match="client_id"):
+        waits.do(claim_of(waits, client_id=client_id))
+    with waits.unchanged(), pytest.raises(InvalidInput, match="client_id"):
+        waits.cancel_pending(client_id=client_id)
+
+
+def test_a_claim_is_no_link_of_the_audit_chain_but_its_answer_is_the_claimants(waits):
+    head = waits.state.audit_head
+    [event] = waits.claim("tab-1", principal=ANA).events
+    assert not is_audited(event)
+    assert waits.state.audit_head == head
+    settled = waits.resolve(Answer("here"), client_id="tab-1", principal=ANA).events[0]
+    assert (settled.principal, is_audited(settled)) == (ANA, True)
+
+
+def test_a_claim_changes_the_entry_of_the_call_in_lists(waits):
+    before, [entry] = waits.state, pending_entries(waits.state)
+    judgement = waits.claim()
+    changes = delta(before, waits.state, judgement.events)
+    assert (changes.closed, [one.suspension_id for one in changes.opened]) == ((entry,), [entry.suspension_id])
+    assert changes.opened[0].expires_at == judgement.events[0].expires_at
+
+
+# Answers.
+
+
+@pytest.mark.parametrize("decision", [Answer("here"), Fail("no"), Answer("here", reason="by hand")])
+@pytest.mark.parametrize(("client_id", "principal"), [("", ANA), ("", None), ("tab-2", ANA), ("tab-1", LEE), ("tab-1", None)])
+def test_a_claimed_call_is_answered_by_its_client_alone(waits, decision, client_id, principal):
+    waits.claim("tab-1", principal=ANA)
+    with waits.unchanged(), pytest.raises(StaleCall) as caught:
+        waits.resolve(decision, client_id=client_id, principal=principal)
+    assert stale(caught) is StaleReason.CLAIMED
+    waits.resolve(decision, client_id="tab-1", principal=ANA)
+    assert the_call(waits).open is False
+
+
+def test_the_claimants_answer_is_untrusted_and_its_roles_may_have_changed(waits):
+    waits.claim("tab-1", principal=ANA)
+    waits.resolve(Answer("here"), client_id="tab-1", principal=Principal("ana", roles=["new"], proof=Proof.KEY))
+    assert waits.log[-1].untrusted
+    assert waits.result(the_call(waits).tool_call_id) == {"ok": True, "result": "here", "untrusted": True}
+
+
+def test_an_answer_of_the_claimant_is_repeated_safely(waits):
+    waits.claim("tab-1", principal=ANA)
+    call = the_call(waits).tool_call_id
+    first = waits.resolve(Answer("here"), call, decision_id="d-1", client_id="tab-1", principal=ANA)
+    again = waits.resolve(Answer("here"), call, decision_id="d-1", client_id="tab-1", principal=ANA)
+    assert (again.events, again.reply.seq, again.reply.duplicate) == ((), first.reply.seq, True)
+
+
+def test_a_call_that_nobody_claimed_is_answered_without_a_claim(waits):
+    waits.resolve(Answer("here"))
+    assert waits.result(the_call(waits).tool_call_id)["ok"]
+
+
+def test_an_answer_must_still_fit(conversations):
+    conversation = on_lost(conversations, OnLost.REDISPATCH, response_schema='{"type":"integer"}')
+    conversation.claim("tab-1")
+    with conversation.unchanged(), pytest.raises(InvalidDecision, match="schema"):
+        conversation.resolve(Answer("here"), client_id="tab-1")
+
+
+def test_anybody_may_cancel_a_claimed_call(waits):
+    waits.claim("tab-1", principal=ANA)
+    waits.resolve(Cancel("enough"), principal=LEE)
+    assert error_of(waits) == "cancelled before the client reported a result; it may or may not have taken effect: enough"
+
+
+def test_several_decisions_at_once_only_cancel_a_claimed_call(begun):
+    first, second = begun.call("locate", "locate")
+    begun.claim("tab-1", first)
+    with begun.unchanged(), pytest.raises(BatchRefused) as caught:
+        begun.resolve_many({first: Answer(1), second: Answer(2)})
+    assert [error.reason for error in caught.value.errors.values()] == [StaleReason.CLAIMED]
+    begun.resolve_many({first: Cancel(), second: Answer(2)})
+    assert begun.effect_ids == ["t1.m2"]
+
+
+@pytest.mark.parametrize(
+    ("how", "error"),
+    [("cancel", StaleCall), ("cancel_pending", StaleCall), ("interrupt", StaleCall), ("end", ConversationEnded)],
+)
+def test_what_ends_the_turn_ends_a_claim(begun, how, error):
+    [call] = begun.call("locate")
+    late = claim_of(begun)
+    begun.claim("tab-1", call, principal=ANA)
+    getattr(begun, how)()
+    assert begun.result(call)["error"] == "cancelled before the client reported a result; it may or may not have taken effect"
+    with begun.unchanged(), pytest.raises(error):
+        begun.do(late)
+
+
+def test_a_steered_message_leaves_a_claim_alone(waits):
+    waits.claim("tab-1")
+    before = the_call(waits)
+    waits.send("and hurry", when="steer")
+    assert the_call(waits) == before
+
+
+# Calls given back.
+
+
+@pytest.mark.parametrize("rule", list(OnLost))
+def test_a_call_that_did_not_begin_waits_for_the_next_client(conversations, rule):
+    waits = on_lost(conversations, rule)
+    waits.claim("tab-1", principal=ANA)
+    judgement = waits.give_back("tab-1", began=False, reason="no permission", principal=ANA)
+    # then anybody may claim it, with the time of a new call
+    [event] = judgement.events
+    assert (event.kind, event.by, event.began, event.attempt, event.reason) == (
+        *("call_given_back", "client", False),
+        *(1, "no permission"),
+    )
+    suspension = the_call(waits).suspension
+    assert (suspension.claim, suspension.look_at) == (None, waits.now + GRACE_MS)
+    assert suspension.expires_at == waits.now + TIMEOUT_MS
+    assert waits.claim("tab-2", principal=LEE).reply.attempt == 2
+
+
+def test_a_call_that_began_waits_again_if_its_tool_may_run_twice(waits):
+    waits.claim("tab-1")
+    assert told(waits.give_back("tab-1")) == ["call_given_back"]
+    assert waits.claim("tab-2").reply.attempt == 2
+
+
+def test_a_call_that_began_ends_if_its_tool_may_not_run_twice(conversations):
+    waits = on_lost(conversations, OnLost.ERROR)
+    waits.claim("tab-1")
+    assert told(waits.give_back("tab-1")) == ["call_given_back", "suspension_settled", "call_resolved"]
+    assert error_of(waits).startswith("outcome unknown: the client that executed this call left")
+    assert waits.log[-1].by is SettledBy.LOSS
+    assert waits.effect_ids == ["t1.m2"]
+
+
+def test_a_person_says_what_becomes_of_a_call_that_began(conversations):
+    waits = on_lost(conversations, OnLost.ASK)
+    waits.claim("tab-1")
+    assert told(waits.give_back("tab-1")) == ["call_given_back", "suspension_settled", "call_suspended"]
+    suspension = the_call(waits).suspension
+    assert (suspension.kind, suspension.claim, suspension.look_at) == (SuspensionKind.LOST, None, 0)
+    assert "(attempt 1)" in waits.log[-1].prompt
+    # when it is to run again, it is handed to a client, never to a worker
+    waits.resolve(Redispatch(), principal=LEE)
+    assert (the_call(waits).suspension.kind, waits.effect_ids) == (SuspensionKind.CLIENT_EXEC, [])
+    assert waits.log[-1].claims == 1
+    assert waits.claim("tab-2").reply.attempt == 2
+
+
+@pytest.mark.parametrize(
+    ("decision", "result"),
+    [
+        (Answer("it was done"), {"ok": True, "result": "it was done"}),
+        (Fail("it broke"), {"ok": False, "error": "it broke"}),
+        (
+            Cancel(),
+            {"ok": False, "error": "cancelled before the client reported a result; it may or may not have taken effect"},
+        ),
+    ],
+)
+def test_a_persons_word_on_a_lost_call_is_no_clients(conversations, decision, result):
+    waits = on_lost(conversations, OnLost.ASK)
+    waits.claim("tab-1")
+    waits.give_back("tab-1")
+    waits.resolve(decision, principal=LEE)
+    assert waits.result(the_call(waits).tool_call_id) == result
+
+
+def test_a_lost_call_about_which_nobody_says_anything_ends(conversations):
+    waits = on_lost(conversations, OnLost.ASK)
+    waits.claim("tab-1")
+    waits.give_back("tab-1")
+    waits.wake(at=the_call(waits).suspension.expires_at)
+    assert "the client that executed this call left, and nobody said in time" in error_of(waits)
+
+
+@pytest.mark.parametrize(("client_id", "principal"), [("tab-2", ANA), ("tab-1", LEE), ("tab-1", None)])
+def test_a_claimed_call_is_given_back_by_its_client_alone(waits, client_id, principal):
+    waits.claim("tab-1", principal=ANA)
+    with waits.unchanged(), pytest.raises(StaleCall) as caught:
+        waits.give_back(client_id, principal=principal)
+    assert stale(caught) is StaleReason.CLAIMED
+
+
+def test_a_call_that_nobody_claimed_is_not_given_back(waits):
+    with waits.unchanged(), pytest.raises(StaleCall) as caught:
+        waits.give_back("tab-1", the_call(waits).tool_call_id)
+    assert stale(caught) is StaleReason.UNKNOWN
+
+
+def test_a_call_is_not_given_back_after_its_deadline(waits):
+    waits.claim("tab-1")
+    with waits.unchanged(), pytest.raises(StaleCall) as caught:
+        waits.give_back("tab-1", at=the_call(waits).suspension.expires_at)
+    assert stale(caught) is StaleReason.EXPIRED
+
+
+def test_a_call_given_back_twice_is_given_back_once(waits):
+    waits.claim("tab-1")
+    first = waits.give_back("tab-1", request_id="x-1")
+    again = waits.give_back("tab-1", the_call(waits).tool_call_id, request_id="x-1")
+    assert (again.events, again.reply.seq, again.reply.duplicate) == ((), first.reply.seq, True)
+    with waits.unchanged(), pytest.raises(InvalidInput, match="request_id"):
+        waits.give_back("tab-1", the_call(waits).tool_call_id, request_id="x-1", began=False)
+
+
+def test_a_reason_that_is_too_long_is_refused(waits):
+    waits.claim("tab-1")
+    with waits.unchanged(), pytest.raises(InvalidInput, match="reason"):
+        waits.give_back("tab-1", reason="x" * 81)
+
+
+@pytest.mark.parametrize("began", [True, False])
+@pytest.mark.parametrize("rule", [OnLost.REDISPATCH, OnLost.ASK])
+def test_a_call_is_claimed_only_so_often(conversations, rule, began):
+    waits = on_lost(conversations, rule)
+    for number in range(1, MOST_CLAIMS + 1):
+        assert waits.claim("tab-1").reply.attempt == number
+        waits.give_back("tab-1", began=began)
+        if the_call(waits).open and the_call(waits).suspension.kind is SuspensionKind.LOST:
+            waits.resolve(Redispatch())
+    assert error_of(waits).startswith(f"clients took this call up {MOST_CLAIMS} times")
+    assert waits.effect_ids == ["t1.m2"]
+
+
+def test_the_notes_of_a_call_hold_its_last_claim_alone(waits):
+    for _ in range(5):
+        waits.claim("tab-1")
+        waits.give_back("tab-1", began=False)
+    waits.claim("tab-1")
+    assert the_call(waits).suspension.notes == (waits.state.seq,)
+    assert waits.log[-1].noted == ()
+
+
+def test_an_answer_of_a_client_whose_claim_ended_counts_while_nobody_else_has_it(waits):
+    waits.claim("tab-1")
+    waits.present = ()
+    waits.wake(at=waits.now + GONE_MS + GRACE_MS)
+    waits.resolve(Answer("here after all"), client_id="tab-1")
+    assert waits.result(the_call(waits).tool_call_id)["result"] == "here after all"
+
+
+# Grace.
+
+
+def test_a_call_fails_if_nobody_attaches_within_the_grace(waits):
+    look_at = the_call(waits).suspension.look_at
+    assert (look_at, waits.state.due_at) == (waits.now + GRACE_MS, look_at)
+    with waits.unchanged():
+        assert waits.wake(at=look_at - 1).ignored
+    waits.wake(at=look_at)
+    assert error_of(waits) == "no client is attached: it did not run"
+    assert [event.by for event in waits.log[-2:]] == [SettledBy.EXPIRY, SettledBy.EXPIRY]
+    assert waits.effect_ids == ["t1.m2"]
+
+
+@pytest.mark.parametrize("client", [{"tools": ("other",)}, {"until": 0}, {"until": 1_700_000_000_000}])
+def test_a_client_without_the_tool_or_gone_for_long_is_nobody(waits, client):
+    waits.present = (here(waits, **client),)
+    waits.wake(at=the_call(waits).suspension.look_at)
+    assert error_of(waits) == "no client is attached: it did not run"
+
+
+def test_with_somebody_attached_the_call_waits_and_nothing_is_written(waits):
+    waits.now = the_call(waits).suspension.look_at
+    waits.present = (here(waits), here(waits, "tab-2", until=waits.now + 7_000), here(waits, "tab-3", tools=("other",)))
+    with waits.unchanged():
+        judgement = waits.wake(at=waits.now)
+    # then it looks again once the last of them is gone for the grace
+    assert (judgement.events, judgement.state, judgement.due_at) == ((), None, waits.now + GONE_MS + GRACE_MS)
+    later = judgement.due_at
+    waits.wake(at=later)
+    assert error_of(waits) == "no client is attached: it did not run"
+
+
+def test_a_client_that_left_within_the_grace_may_come_back(waits):
+    waits.now = the_call(waits).suspension.look_at
+    waits.present = (here(waits, until=waits.now - GRACE_MS + 1),)
+    with waits.unchanged():
+        assert waits.wake(at=waits.now).due_at == waits.now + 1
+    waits.present = (here(waits, until=waits.now - GRACE_MS),)
+    assert waits.wake(at=waits.now).events
+
+
+def test_a_look_is_never_later_than_the_deadline(waits):
+    suspension = the_call(waits).suspension
+    waits.now = suspension.expires_at - 1
+    waits.present = (here(waits),)
+    assert waits.wake(at=waits.now).due_at == suspension.expires_at
+    waits.wake(at=suspension.expires_at)
+    assert error_of(waits) == "the client did not respond in time"
+
+
+@pytest.mark.parametrize("beside", ["question", "message"])
+def test_something_else_that_is_due_before_the_next_look_is_due_then(conversations, beside):
+    spec = conversations.desk_with(ask={"answer_timeout_s": 10})
+    conversation = conversations(spec=spec).begun()
+    _, asked, *_ = conversation.call("locate", "ask")
+    first = conversation.suspension(asked).expires_at
+    if beside == "message":
+        conversation.resolve(Answer("yes"), asked)
+        first = conversation.now + 8_000
+        conversation.send("later", due=first)
+    conversation.now = conversation.state.due_at
+    conversation.present = (here(conversation, until=conversation.now + 1_000_000),)
+    assert conversation.wake(at=conversation.now).due_at == first
+
+
+def test_a_look_without_knowledge_of_the_clients_does_nothing(waits):
+    waits.present = None
+    with waits.unchanged():
+        judgement = waits.wake(at=the_call(waits).suspension.look_at)
+    assert (judgement.ignored, judgement.due_at) == ("nothing is due", None)
+    waits.wake(at=the_call(waits).suspension.expires_at)
+    assert error_of(waits) == "the client did not respond in time"
+
+
+def test_a_wake_looks_at_the_clients_only_if_a_call_is_to_be_looked_after(waits):
+    at = the_call(waits).suspension.look_at
+    assert [Wake().looks(waits.state, now) for now in (at - 1, at)] == [False, True]
+    assert not Wake().acts(waits.state, at)
+    assert Wake().acts(waits.state, the_call(waits).suspension.expires_at)
+    waits.resolve(Answer("here"))
+    assert not Wake().looks(waits.state, at)
+
+
+def test_an_agent_without_a_grace_lets_its_calls_wait(conversations):
+    spec = conversations.desk_with().model_copy(update={"client_grace_s": None})
+    waits = conversations(spec=spec).begun()
+    waits.call("locate")
+    waits.present = ()
+    assert (the_call(waits).suspension.look_at, waits.state.due_at) == (0, waits.now + TIMEOUT_MS)
+    waits.claim("tab-1")
+    waits.wake(at=waits.now + GONE_MS)
+    assert (the_call(waits).suspension.claim, the_call(waits).suspension.look_at) == (None, 0)
+
+
+def test_the_grace_begins_with_the_approval(begun):
+    begun.call("share")
+    begun.resolve(Approve())
+    suspension = the_call(begun).suspension
+    assert (suspension.kind, suspension.look_at) == (SuspensionKind.CLIENT_EXEC, begun.now + GRACE_MS)
+
+
+def test_one_call_without_a_client_does_not_end_another(begun):
+    first, second = begun.call("locate", ("share", '{"amount":5}'))
+    begun.resolve(Approve(), second)
+    begun.now = begun.suspension(second).look_at
+    begun.present = (here(begun, tools=("share",)),)
+    judgement = begun.wake(at=begun.now)
+    assert begun.result(first)["error"] == "no client is attached: it did not run"
+    assert judgement.due_at == begun.now + GONE_MS + GRACE_MS
+    assert begun.suspension(second) is not None
+
+
+# A claimant that is gone.
+
+
+@pytest.mark.parametrize("gone", ["forgotten", "gone", "another of the same id"])
+def test_a_claimant_that_is_gone_gives_back_after_the_grace(waits, gone):
+    waits.claim("tab-1", principal=ANA)
+    look_at = the_call(waits).suspension.look_at
+    waits.present = {
+        "forgotten": (),
+        "gone": (here(waits, "tab-1", ANA, until=look_at - GRACE_MS),),
+        "another of the same id": (here(waits, "tab-1", LEE, until=look_at + GONE_MS),),
+    }[gone]
+    [event] = waits.wake(at=look_at).events
+    assert (event.kind, event.by, event.began, event.client_id, event.request_id) == (
+        *("call_given_back", "loss", True),
+        *("tab-1", None),
+    )
+    assert the_call(waits).suspension.claim is None
+    assert waits.claim("tab-2").reply.attempt == 2
+
+
+def test_a_claimant_that_is_there_keeps_its_call(waits):
+    waits.claim("tab-1", principal=ANA)
+    waits.now = the_call(waits).suspension.look_at
+    waits.present = (here(waits, "tab-1", ANA, tools=("other",)),)
+    with waits.unchanged():
+        assert waits.wake(at=waits.now).due_at == waits.now + GONE_MS + GRACE_MS
+
+
+@pytest.mark.parametrize(
+    ("rule", "follows"),
+    [
+        (OnLost.ERROR, ["call_given_back", "suspension_settled", "call_resolved"]),
+        (OnLost.ASK, ["call_given_back", "suspension_settled", "call_suspended"]),
+    ],
+)
+def test_what_follows_is_what_the_tool_says_of_lost_runs(conversations, rule, follows):
+    waits = on_lost(conversations, rule)
+    waits.claim("tab-1")
+    assert told(waits.wake(at=the_call(waits).suspension.look_at)) == follows
+
+
+def test_a_call_whose_claimant_is_gone_fails_if_no_other_client_comes(waits):
+    waits.claim("tab-1")
+    waits.wake(at=the_call(waits).suspension.look_at)
+    waits.wake(at=the_call(waits).suspension.look_at)
+    assert error_of(waits) == "no client is attached; one that had claimed this call left: it may or may not have taken effect"
+
+
+def test_a_claim_that_is_not_kept_ends_with_its_client(waits):
+    waits.claim("tab-1", on_detach=OnDetach.CANCEL)
+    assert told(waits.wake(at=the_call(waits).suspension.look_at)) == ["suspension_settled", "call_resolved"]
+    assert error_of(waits).endswith("it may or may not have taken effect: the client left")
+
+
+def test_the_deadline_of_a_claimed_call_counts_whether_its_client_is_there_or_not(waits):
+    waits.claim("tab-1")
+    expires_at = the_call(waits).suspension.expires_at
+    waits.present = (here(waits, until=expires_at + GONE_MS),)
+    waits.wake(at=expires_at)
+    assert error_of(waits) == "the client did not respond in time"
+
+
+# Clients that leave.
+
+
+def asked_alone(conversation, *who, tool="refund", **terms):
+    """A call that only these may decide."""
+    approvers = ApproverTerms(who=(tuple(who),), **terms)
+    one = ProposedCall(tool_call_id="call_9", name=tool, arguments='{"amount":5}', approvers=approvers)
+    conversation.do(answered_with(one))
+    return "call_9"
+
+
+def left(conversation, client_id="tab-1", principal=ANA, ago=LEAVES_MS):
+    return here(conversation, client_id, principal, until=conversation.now - ago, on_detach=OnDetach.CANCEL)
+
+
+@pytest.mark.parametrize("tool", ["refund", "ask"])
+def test_what_waits_for_the_principal_of_a_client_that_left_alone_is_cancelled(begun, tool):
+    call = asked_alone(begun, "id:ana", tool=tool)
+    begun.present = (left(begun),)
+    assert told(begun.wake(at=begun.now)) == ["suspension_settled", "call_resolved"]
+    assert begun.log[-1].by is SettledBy.CANCELLATION
+    assert begun.result(call)["error"] == "cancelled before it was answered; it did not run: the client left"
+
+
+@pytest.mark.parametrize("who", [("id:lee",), ("id:ana", "id:lee"), ("role:ops",), ("id:ana ",)])
+def test_what_somebody_else_may_decide_waits_on(begun, who):
+    asked_alone(begun, *who)
+    begun.present = (left(begun),)
+    with begun.unchanged():
+        begun.wake(at=begun.now)
+
+
+def test_what_anybody_may_decide_waits_on(begun):
+    begun.call("refund", "ask")
+    begun.present = (left(begun),)
+    with begun.unchanged():
+        begun.wake(at=begun.now)
+
+
+def test_a_client_that_keeps_ends_nothing_when_it_leaves(begun):
+    asked_alone(begun, "id:ana")
+    begun.present = (here(begun, "tab-1", ANA, until=0),)
+    with begun.unchanged():
+        begun.wake(at=begun.now)
+
+
+def test_a_client_that_is_gone_has_not_left_yet(begun):
+    asked_alone(begun, "id:ana")
+    begun.present = (left(begun, ago=LEAVES_MS - 1),)
+    with begun.unchanged():
+        begun.wake(at=begun.now)
+
+
+@pytest.mark.parametrize(
+    ("client_id", "principal", "ago", "waits"),
+    [
+        ("tab-2", ANA, -1_000, True),
+        ("tab-2", ANA, LEAVES_MS - 1, True),
+        ("tab-2", ANA, KEPT_MS, False),
+        ("tab-1", LEE, -1_000, False),
+        ("tab-2", Principal("ana"), -1_000, False),
+    ],
+    ids=["another one", "another one that may come back", "another one that left", "somebody else's", "a stated one"],
+)
+def test_another_client_of_the_same_principal_keeps_its_questions(begun, client_id, principal, ago, waits):
+    asked_alone(begun, "id:ana")
+    begun.present = (left(begun), here(begun, client_id, principal, until=begun.now - ago))
+    assert bool(begun.wake(at=begun.now).events) is not waits
+
+
+def test_a_review_for_the_principal_of_a_client_that_left_alone_is_cancelled(begun):
+    [call] = begun.call("lookup")
+    begun.suspend(call, approvers=ApproverTerms(who=(("id:ana",),)))
+    begun.present = (left(begun),)
+    begun.wake(at=begun.now)
+    assert begun.result(call)["error"] == "cancelled while it ran; it may or may not have taken effect: the client left"
+
+
+def test_a_client_that_left_leaves_its_claims_and_no_others(begun):
+    first, second, third = begun.call("locate", "locate", "locate")
+    begun.claim("tab-1", first, principal=ANA)
+    begun.claim("tab-2", second, principal=ANA)
+    begun.claim("tab-1", third, principal=LEE)
+    others = here(begun, "tab-2", ANA), here(begun, "tab-1", LEE)
+    begun.present = (left(begun), *others)
+    begun.wake(at=begun.now)
+    assert begun.result(first)["error"].endswith("the client left")
+    assert [begun.suspension(one) is None for one in (first, second, third)] == [True, False, False]
+
+
+def test_held_calls_go_on_after_a_call_that_was_left(conversations):
+    spec = conversations.desk_with().model_copy(update={"execution": Execution.SEQUENTIAL})
+    conversation = conversations(spec=spec).begun()
+    conversation.call("locate", ("lookup", "{}"))
+    conversation.claim("tab-1", principal=ANA)
+    conversation.present = (left(conversation),)
+    assert told(conversation.wake(at=conversation.now))[-1] == "run_scheduled"
+
+
+# Cancelling what waits for a client.
+
+
+def test_a_client_cancels_what_waits_for_it_alone(begun):
+    mine, others, free = begun.call("locate", "locate", "locate")
+    begun.claim("tab-1", mine, principal=ANA)
+    begun.claim("tab-1", others, principal=LEE)
+    reply = begun.cancel_pending(client_id="tab-1", principal=ANA).reply
+    assert reply.calls == (mine,)
+    assert begun.result(mine)["error"].endswith("the client left")
+    assert [begun.suspension(one) is None for one in (others, free)] == [False, False]
+
+
+@pytest.mark.parametrize("present", [None, (), "another"])
+def test_a_client_cancels_the_questions_of_its_principal_unless_another_one_is_there(begun, present):
+    call = asked_alone(begun, "id:ana")
+    begun.present = (here(begun, "tab-1", ANA), here(begun, "tab-2", ANA)) if present == "another" else present
+    reply = begun.cancel_pending(client_id="tab-1", principal=ANA, reason="logged out").reply
+    assert reply.calls == (() if present == "another" else (call,))
+    if present != "another":
+        assert begun.result(call)["error"] == "cancelled before it was answered; it did not run: logged out"
+
+
+def test_a_client_may_cancel_one_kind_of_what_waits_for_it(begun):
+    begun.call("locate")
+    begun.claim("tab-1", principal=ANA)
+    nothing = begun.cancel_pending(client_id="tab-1", principal=ANA, kind=SuspensionKind.APPROVAL)
+    assert (nothing.events, nothing.reply.calls) == ((), ())
+    assert begun.cancel_pending(client_id="tab-1", principal=ANA, kind=SuspensionKind.CLIENT_EXEC).reply.calls
+
+
+def test_a_cancellation_looks_at_the_clients_only_if_its_sender_has_questions(begun):
+    command = CancelPending(request_id="x-1", client_id="tab-1", principal=ANA)
+    assert not command.looks(begun.state, begun.now)
+    asked_alone(begun, "id:ana")
+    assert command.looks(begun.state, begun.now)
+    assert not command.model_copy(update={"client_id": None}).looks(begun.state, begun.now)
+    assert not command.model_copy(update={"principal": LEE}).looks(begun.state, begun.now)
+
+
+def test_a_nameless_sender_has_claims_and_no_questions(begun):
+    asked_alone(begun, "id:ana", stated=True)
+    begun.present = ()
+    assert begun.cancel_pending(client_id="tab-1").reply.calls == ()
+
+
+# Beside everything else.
+
+
+def test_a_claimed_call_takes_no_word_of_a_machine(waits):
+    waits.claim("tab-1")
+    said = Tell(suspension_id=the_call(waits).suspension.suspension_id, source="c-2", ok=True, content="1")
+    with waits.unchanged(), pytest.raises(Exception, match="it does not wait"):
+        waits.do(said)
+
+
+def test_a_denied_call_never_reaches_a_client(begun):
+    begun.call("share")
+    begun.resolve(Deny("no"))
+    with begun.unchanged(), pytest.raises(StaleCall):
+        begun.claim("tab-1", the_call(begun).tool_call_id)
+
+
+def test_nobody_claims_a_call_in_the_place_of_people_who_do_not_attend(conversations):
+    conversation = conversations()
+    conversation.start("hello", attended=False)
+    conversation.begin()
+    conversation.call("locate")
+    conversation.present = ()
+    conversation.claim("tab-1")
+    assert the_call(conversation).suspension.claim.client_id == "tab-1"
+    assert told(conversation.wake(at=the_call(conversation).suspension.look_at)) == ["call_given_back"]
