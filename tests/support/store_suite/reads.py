@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from claiming import claim, give_back
 from writer import (
     DESK,
     NextCommand,
@@ -114,6 +115,25 @@ async def _folded(store: Store, conversation_id: str) -> State:
     return folded
 
 
+async def _claimed(clerk: Writer, other: Store, *, now: int) -> None:
+    """A call is claimed, given back and claimed again, and each reader sees that."""
+    ana, bo = (Principal(name, proof=Proof.OIDC) for name in ("ana", "bo"))
+    await clerk.do(begin(), call("locate"), now=now)
+    for step, attempt in ((claim(principal=ana), 1), (give_back(principal=ana), 1), (claim("tab-2", principal=bo), 2)):
+        await clerk.do(step, comment("mine?", principal=ana), now=now)
+        assert await other.load("c-2") == clerk.state == await _folded(other, "c-2")
+        (view,) = await other.pending_of("c-2")
+        (waiting,) = clerk.state.calls
+        assert waiting.suspension is not None
+        assert (view.attempt, view.expires_at) == (attempt, waiting.suspension.expires_at)
+        assert (view.claimed is None) == (waiting.suspension.claim is None)
+    assert view.claimed is not None
+    assert (view.claimed.client_id, view.claimed.by, view.claimed.at) == ("tab-2", bo, now)
+    (listed,) = [one for one in (await other.pending(limit=50)).items if one.conversation_id == "c-2"]
+    assert (listed.claimed, listed.attempt, listed.expires_at) == (view.claimed, 2, view.expires_at)
+    assert len(view.comments) == 3
+
+
 class Reading:
     """A reader gets the events and states that were written."""
 
@@ -169,6 +189,7 @@ class Reading:
         await clerk.do(wake(), now=(now or 0) + 10**5)
         await clerk.do(withdraw("m-l", seq), interrupt("stop"), now=(now or 0) + 10**5)
         assert await other.load("c-2") == clerk.state == await _folded(other, "c-2")
+        await _claimed(clerk, other, now=(now or 0) + 10**5)
         assert {type(event) for event in (*writer.events, *clerk.events)} == set(EVENTS) - {NothingCancelled}
 
     async def test_every_activation_begins_where_the_last_one_stood(self, store: Store) -> None:

@@ -196,3 +196,16 @@ def test_limits_are_limits_and_bounded():
     refused("agent 'support'.limits", "Limits(...)", limits={"max_model_calls": 5})
     with pytest.raises(ValueError, match="run_timeout_s"):
         Limits(run_timeout_s=math.inf)
+
+
+def test_a_call_for_clients_waits_for_five_seconds_unless_the_agent_says_otherwise():
+    assert Agent(name="desk").spec.client_grace_s == 5
+    assert Agent(name="desk", client_grace_s=0.5).spec.client_grace_s == 0.5
+    assert Agent(name="desk", client_grace_s=None).spec.client_grace_s is None
+    assert Agent(name="desk", client_grace_s=5.0).spec.digest == Agent(name="desk").spec.digest
+    assert Agent(name="desk", client_grace_s=None).spec.digest != Agent(name="desk").spec.digest
+
+
+@pytest.mark.parametrize("grace_s", [0, -1, math.inf, math.nan, "5", True])
+def test_a_grace_is_a_time(grace_s):
+    refused("agent 'support'.client_grace_s", client_grace_s=grace_s)
