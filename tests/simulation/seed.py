@@ -10,8 +10,8 @@ import uuid
 from dataclasses import dataclass
 from unittest import mock
 
+from holdfast import store_clock
 from holdfast.actors import host, logs, memory
-from holdfast.actors.activation import judge
 from holdfast.actors.worker import succession, worker
 from holdfast.agent import Rules
 from holdfast.conversation.judging import granting
@@ -101,7 +101,7 @@ def _seeded(seed):
         with contextlib.ExitStack() as given:
             for module in (memory, host, succession):
                 given.enter_context(mock.patch.object(module, "resident_mb", _weightless))
-            for module in (judge, worker, succession):
+            for module in (store_clock, worker, succession):
                 given.enter_context(mock.patch.object(module, "time", Clocks()))
             given.enter_context(mock.patch.object(worker, "AppRuntime", SimRuntime))
             given.enter_context(mock.patch.object(os, "getloadavg", _idle))

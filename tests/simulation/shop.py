@@ -107,6 +107,7 @@ AGENTS = [
         tools=[*TOOLS_OF_ALL, *(delegate(other, **options) for other, options in ASKED.items() if other != name)],
         limits=LIMITS,
         execution=execution,
+        client_grace_s=None,
     )
     for name, execution in EXECUTIONS.items()
 ]
