@@ -140,12 +140,17 @@ class Kept:
         return min(ends) + LEAVES_MS if ends else None
 
     @property
+    def due_at(self) -> int | None:
+        """When (ms UTC) something is due, or a departure has to be judged; None: nothing waits for a time."""
+        return min((at for at in (self.due, self.leaves) if at is not None), default=None)
+
+    @property
     def attention(self) -> int | None:
         """When (ms UTC) the conversation needs attention; None: not at all."""
         if self.quarantine is not None:
             return None
         moments = [self.lease if self.token else self.looked_at] if self.busy and not self.paused else []
-        moments += [at for at in (self.due, self.leaves) if at is not None]
+        moments += [] if self.due_at is None else [self.due_at]
         return max(min(moments), self.postponed) if moments else None
 
 
@@ -232,6 +237,10 @@ class MemoryConversations(Reads):
             del self._conversations[conversation_id]
             return None
         return found
+
+    def due_at(self, conversation_id: str) -> int | None:
+        """When (ms UTC) something is due for a conversation, its outstanding work aside; None: nothing waits for a time."""
+        return self._seen(conversation_id).due_at
 
     def _seen(self, conversation_id: str) -> Kept:
         return self._conversations.get(conversation_id) or Kept()
@@ -374,7 +383,7 @@ class MemoryConversations(Reads):
             return []
         now = self._clock()
         claims = [run for run in found.runs.values() if run.status is RunStatus.CLAIMED and run.until > now]
-        if not claims or len(claims) < len(found.runs) or any(at is not None and at <= now for at in (found.due, found.leaves)):
+        if not claims or len(claims) < len(found.runs) or (found.due_at is not None and found.due_at <= now):
             return []
         found.postponed, found.looked_at = 0, min(now + look_ms, *(run.until for run in claims))
         return claims

@@ -109,7 +109,7 @@ class Messages:
             visited = replace(visited, now=self._clock.now())
         for _ in range(TRIES if self._serves else 0):
             visited = visited or await self._store.visit(conversation_id, most_bytes=MOST_BYTES)
-            if visited is None or visited.state.busy or visited.state.ended:
+            if visited is None or visited.state.busy or (visited.state.ended and not isinstance(command, Wake)):
                 return None
             if visited.state.turn is not None and not isinstance(command, Tell | Wake):
                 return None

@@ -9,13 +9,14 @@ from typing import Any
 from holdfast.actors.published import SpecCache
 from holdfast.actors.steps import Reached, Step, logged
 from holdfast.actors.workers import NoWorker, WorkPaused
-from holdfast.conversation import AgentSpec, BeginTurn, Command, Event, Judgement, Reply, State, decide, outstanding
+from holdfast.conversation import AgentSpec, BeginTurn, Command, Event, Judgement, Reply, State, Wake, decide, outstanding
 from holdfast.conversation.judging.machine import effect_of
 from holdfast.conversation.log.owed import owed_by, quarantine_owes
+from holdfast.conversation.records.command_base import Looking
 from holdfast.conversation.records.commands import TurnPrepared
 from holdfast.conversation.records.idempotency import IdempotencyRecord
 from holdfast.conversation.records.input_commands import Start
-from holdfast.errors import CorruptStore, HoldfastError, NewerRecord
+from holdfast.errors import CorruptStore, HoldfastError, NewerRecord, StoreError
 from holdfast.persistence import Append, Appended, KnownIds, Store, Visited
 from holdfast.store_clock import StoreClock
 
@@ -25,6 +26,8 @@ logger = logging.getLogger("holdfast.actor")
 
 AT_ONCE_S = 0.25
 """Seconds that a command waits at most for the turn that it begins; the turn can also begin with a later write."""
+LOOK_AGAIN_MS = 5_000
+"""How long (ms) a conversation whose clients cannot be read is left before it is looked at again."""
 
 
 class Held:
@@ -52,6 +55,7 @@ class Held:
         self.lease_ms = lease_ms
         self.store = store
         self._specs = specs
+        self._unseen = False  # the clients could not be read for the command that is judged
 
     def visit(self, visited: Visited) -> None:
         """Hold what a guest has read, for its next write."""
@@ -99,6 +103,34 @@ class Held:
         except (CorruptStore, NewerRecord):  # an unreadable entry fails only a command that needs it
             found = [await self._read_one(place) for place in places]
         return {seq: event for seq, event in zip(places, found, strict=True) if event is not None}
+
+    async def seeing(self, command: Command) -> Command:
+        """The command with the attached clients, if it is judged by them; without them if they cannot be read.
+
+        A `Wake` is also judged by them if nothing else is due: then a client may have left.
+        """
+        self._unseen = False
+        now, due_at = self.time.now(), self.state.due_at
+        left = isinstance(command, Wake) and (due_at is None or due_at > now)
+        if not isinstance(command, Looking) or not (left or command.looks(self.state, now)):
+            return command
+        try:
+            return command.seeing(await self.store.present(self.conversation_id))
+        except StoreError as error:
+            logger.warning("conversation %s: its clients cannot be read: %s", self.conversation_id, error)
+            self._unseen = True
+            return command
+
+    async def looked(self, command: Wake) -> None:
+        """Forget the clients whose departure was judged by a durable write; what could not be done is done later."""
+        left = [one.name for one in command.present or () if one.has_left(command.now)]
+        try:
+            if self._unseen:
+                await self.store.postpone(self.conversation_id, LOOK_AGAIN_MS)
+            elif left:
+                await self.store.forget_clients(self.conversation_id, left)
+        except StoreError as error:  # it stays due
+            logger.warning("conversation %s: its clients are looked at again: %s", self.conversation_id, error)
 
     async def _read_one(self, place: int) -> Event | None:
         try:
@@ -148,6 +180,7 @@ class Judge:
         held = self._held
         spec = await held.spec_for(command)
         read = await held.read(command, spec)
+        command = await held.seeing(command)
         known: dict[str, IdempotencyRecord] = {}
         late = False
         while True:
@@ -180,6 +213,7 @@ class Judge:
                 seen=held.seen,
                 claim=held.claim,
                 until_ms=_until_ms(prepared, command) if judgement.events else None,
+                due_at=judgement.due_at,
                 **held.owes(judgement.events, after, begins.spec if begins is not None else spec),
             )
             written = await held.store.append(held.conversation_id, write)
@@ -195,6 +229,8 @@ class Judge:
             self._reached(Step.ASK_3_WRITTEN)
             held.adopt(write, written)
             self._wrote(write, written, command)
+            if isinstance(stamped, Wake):
+                await held.looked(stamped)
             if begins is not None:
                 held.spec = begins.spec
             elif judgement.events and command.kind in ("start", "turn_prepared"):

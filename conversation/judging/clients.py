@@ -8,7 +8,7 @@ from holdfast.conversation.records.commands import Claim, GiveBack
 from holdfast.conversation.records.events import CallClaimed, CallGivenBack, SettledBy
 from holdfast.conversation.records.state import State
 from holdfast.conversation.terms.decisions import SuspensionKind
-from holdfast.conversation.terms.presence import GONE_MS, LEAVES_MS, OnDetach, Present, check_client_id
+from holdfast.conversation.terms.presence import GONE_MS, OnDetach, Present, check_client_id
 from holdfast.conversation.terms.spec import OnLost
 from holdfast.conversation.text.envelope import failure
 from holdfast.errors import InvalidInput, StaleCall, StaleReason
@@ -129,7 +129,7 @@ def look(draft: Draft, call: Call, suspension: Suspension, present: Sequence[Pre
 def leave(draft: Draft, present: Sequence[Present]) -> None:
     """Cancel what waits for the clients that have left, of those with `OnDetach.CANCEL`."""
     for one in present:
-        if one.on_detach is OnDetach.CANCEL and one.until + LEAVES_MS <= draft.now:
+        if one.has_left(draft.now):
             for call in left_behind(draft.state, one.client_id, one.principal, present, now=draft.now):
                 give_up(draft, call, why_cancelled(call, LEFT), by=SettledBy.CANCELLATION)
 

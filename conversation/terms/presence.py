@@ -61,6 +61,10 @@ class Present(Record):
         """Its name in the conversation."""
         return client_name(self.client_id, self.principal)
 
+    def has_left(self, now: int) -> bool:
+        """Whether what waits for it has to be cancelled at `now` (ms UTC)."""
+        return self.on_detach is OnDetach.CANCEL and self.until + LEAVES_MS <= now
+
 
 def mark_of(principal: Principal | None) -> str:
     """The mark of a principal; empty if nobody said who it is."""
