@@ -199,6 +199,7 @@ class AsyncClient:
         *,
         conversation_id: str | None = None,
         decision_id: str | None = None,
+        client_id: str | None = None,
     ) -> Receipt:
         """Decide a pending call; returns once the decision is durable, before the next turn is scheduled.
 
@@ -211,6 +212,7 @@ class AsyncClient:
             conversation_id: The conversation of a suspension that is named by its id. Without it, a suspension is found only
                 while it is open, so repeating a recorded decision raises `StaleCall`.
             decision_id: The idempotency key; the same key again returns the same receipt. None draws a random key.
+            client_id: The client that has claimed the call, if it is that client's result. Nobody else's result is taken then.
 
         Raises:
             StaleCall: The call does not wait for this decision; `reason` says why, as far as that is known.
@@ -220,7 +222,8 @@ class AsyncClient:
         """
         if isinstance(call, str) and conversation_id is None:
             call = exactly(await self.pending_call(call), call)
-        return await resolved(self.gateway, call, decision, conversation_id=conversation_id, decision_id=decision_id)
+        ids = {"conversation_id": conversation_id, "decision_id": decision_id, "client_id": client_id}
+        return await resolved(self.gateway, call, decision, **ids)
 
     async def resolve_each(
         self, decisions: Sequence[tuple[PendingCall[Any], Decision]], *, decision_id: str | None = None

@@ -3,13 +3,13 @@
 import asyncio
 import functools
 import threading
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import fields
 from types import TracebackType
-from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar
 
-from holdfast.conversation import Principal, Receipt
+from holdfast.conversation import OnDetach, Principal, Receipt
 from holdfast.conversation.ids import check_conversation_id
 
 from .async_client import AsyncClient
@@ -18,6 +18,10 @@ from .list_events import AsyncListEvent, BlockingListEvent, ListEvent
 from .operation import stated_of
 from .results import AsyncPendingCall, BlockingPendingCall, ConversationState, Page, PendingCall
 from .stack import renewed
+
+if TYPE_CHECKING:
+    from .attached import AsyncAttached
+    from .handlers import ClientHandler
 
 P = ParamSpec("P")
 A = TypeVar("A")
@@ -266,6 +270,9 @@ class Conversation:
     revoke_given = blocking(AsyncConversation.revoke_given)
     audit = blocking(AsyncConversation.audit)
     audit_lines = iterating(AsyncConversation.audit_lines, _same)
+    claim = blocking(AsyncConversation.claim)
+    give_back = blocking(AsyncConversation.give_back)
+    report_progress = blocking(AsyncConversation.report_progress)
     assign = blocking(AsyncConversation.assign)
     comment = blocking(AsyncConversation.comment)
     snooze = blocking(AsyncConversation.snooze)
@@ -273,11 +280,54 @@ class Conversation:
     end = blocking(AsyncConversation.end)
     retry = blocking(AsyncConversation.retry)
 
+    def attach(
+        self,
+        handlers: "Mapping[str, ClientHandler]",
+        *,
+        client_id: str | None = None,
+        on_detach: OnDetach | str = OnDetach.KEEP,
+    ) -> "Attached":
+        """A client that carries out calls of this conversation, for `with ... as attached`: see `AsyncConversation.attach`.
+
+        An async handler runs on the client's own event loop.
+        """
+        return Attached(self._client, self._async().attach(handlers, client_id=client_id, on_detach=on_detach))
+
     def _async(self) -> AsyncConversation:
         return self._client._async().conversation(self.id)  # noqa: SLF001 - the same module's own
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
         return self._client._run(work)  # noqa: SLF001 - as above
+
+
+class Attached:
+    """A client attached to a conversation, blocking: a context manager with the methods of `AsyncAttached`."""
+
+    def __init__(self, client: Client, attached: "AsyncAttached") -> None:
+        self._client = client
+        self._attached = attached
+        self.client_id = attached.client_id
+
+    def __repr__(self) -> str:
+        return repr(self._attached)
+
+    def __enter__(self) -> Self:
+        self._run(self._attached.__aenter__())
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def serve(self) -> None:
+        """Carry out the calls of the tools until the conversation has ended; see `AsyncAttached.serve`."""
+        self._run(self._attached.serve())
+
+    def close(self) -> None:
+        """Detach; see `AsyncAttached.aclose`."""
+        self._run(self._attached.aclose())
+
+    def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        return self._client._run(work)  # noqa: SLF001 - the same module's own
 
 
 async def _wind_up(client: AsyncClient) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from types import EllipsisType
-from typing import Any, TypeVar
+from typing import Any
 
 from holdfast.conversation import (
     Approvers,
@@ -21,35 +21,27 @@ from holdfast.conversation import (
 from holdfast.conversation.ids import check_conversation_id
 from holdfast.conversation.records.state import DEFAULT_PRIORITY
 from holdfast.conversation.terms.parts import GivenContent
-from holdfast.errors import InvalidInput, InvalidMessage, ServerRefused
+from holdfast.errors import InvalidMessage, ServerRefused
 
 from . import verbs
 from .audit import AuditReport, Kept, kept_of
+from .executing import Executing, suspension_of
 from .gateway import Gateway, asked, streamed
 from .log_pages import MessagePage
-from .operation import Verb, check_suspension
+from .operation import check_suspension
 from .results import AsyncPendingCall, ConversationState, Event, Page, PendingCall
 from .tree import Node
 from .turns import Message, QueuedMessage, Turn
 
-R = TypeVar("R")
 PAGE = 1000
 
 
-class AsyncConversation:
+class AsyncConversation(Executing):
     """One conversation. `receipt` is the receipt of the `start` that made this object, else None.
 
     `message_id`, `decision_id` and `request_id` are idempotency keys: the same key again returns the first result, and None
     draws a random key. Of a page, `limit` is the most items, 1 to 1000, and `after` is the `next` of the page before.
     """
-
-    def __init__(self, gateway: Gateway, conversation_id: str, *, receipt: Receipt | None = None) -> None:
-        self._gateway = gateway
-        self.id = conversation_id
-        self.receipt = receipt
-
-    def __repr__(self) -> str:
-        return f"Conversation({self.id!r})"
 
     async def send(
         self,
@@ -133,7 +125,14 @@ class AsyncConversation:
         """
         return await self._asked(verbs.RESCHEDULE, message_id=message_id, at=at, priority=priority, request_id=request_id)
 
-    async def resolve(self, call: PendingCall[Any] | str, decision: Decision, *, decision_id: str | None = None) -> Receipt:
+    async def resolve(
+        self,
+        call: PendingCall[Any] | str,
+        decision: Decision,
+        *,
+        decision_id: str | None = None,
+        client_id: str | None = None,
+    ) -> Receipt:
         """Decide a pending call of this conversation, given as it was shown or by its suspension's id: `AsyncClient.resolve`.
 
         Raises:
@@ -141,7 +140,8 @@ class AsyncConversation:
             InvalidInput: `call` is neither, or a call of another conversation.
         """
         suspension_of(call, self.id)
-        return await resolved(self._gateway, call, decision, conversation_id=self.id, decision_id=decision_id)
+        ids = {"conversation_id": self.id, "decision_id": decision_id, "client_id": client_id}
+        return await resolved(self._gateway, call, decision, **ids)
 
     async def resolve_many(self, decisions: Mapping[str, Decision], *, decision_id: str | None = None) -> list[Receipt]:
         """Decide several pending calls of this conversation: all of them, or none.
@@ -253,14 +253,22 @@ class AsyncConversation:
         return await self._asked(verbs.CANCEL, turn_id=turn_id, wait_s=wait_s, request_id=request_id)
 
     async def cancel_pending(
-        self, kind: SuspensionKind | str | None = None, reason: str = "", *, request_id: str | None = None
+        self,
+        kind: SuspensionKind | str | None = None,
+        reason: str = "",
+        *,
+        client_id: str | None = None,
+        request_id: str | None = None,
     ) -> Cancelled:
         """Cancel the calls that wait, each with an error result that the model reads; the turn goes on without them.
 
         Returns the turn and the calls; no turn if no call waited. `kind` limits this to calls that wait for it (`approval`,
-        `elicitation`, `client_exec`, `lost`, `review`; None: all). The model reads `reason`, at most 1 KiB.
+        `elicitation`, `client_exec`, `lost`, `review`; None: all), `client_id` to what waits for this client of the client's
+        principal: calls that it has claimed, and, unless another client of the principal is attached, what the principal alone
+        may decide. The model reads `reason`, at most 1 KiB.
         """
-        return await self._asked(verbs.CANCEL_PENDING, kind=kind, reason=reason, request_id=request_id)
+        given = {"kind": kind, "reason": reason, "client_id": client_id, "request_id": request_id}
+        return await self._asked(verbs.CANCEL_PENDING, **given)
 
     async def grants(self) -> list[Grant]:
         """The grants that stand by the store's clock, in the order of their giving; none once the conversation has ended."""
@@ -378,9 +386,6 @@ class AsyncConversation:
         """Lift the quarantine, so that work on the conversation begins again; false if it was in none."""
         return await self._asked(verbs.RETRY)
 
-    async def _asked(self, verb: Verb[R], **given: Any) -> R:
-        return await asked(self._gateway, verb, conversation_id=self.id, **given)
-
     async def _all(self, page_of: Callable[..., Awaitable[MessagePage | Page[Any]]]) -> list[Any]:
         """All items of a list; a page too large for a server's answer is asked for again with fewer items."""
         found: list[Any] = []
@@ -398,28 +403,20 @@ class AsyncConversation:
                 return found
             after = page.next
 
-    def _noted(self, call: PendingCall[Any] | str) -> dict[str, str | None]:
-        shown = call.tool_call_id if isinstance(call, PendingCall) else None
-        return {"suspension_id": suspension_of(call, self.id), "tool_call_id": shown or None}
-
-
-def suspension_of(call: PendingCall[Any] | str, conversation_id: str) -> str:
-    """The suspension of a pending call of this conversation, or the id itself, checked."""
-    if isinstance(call, PendingCall):
-        if call.conversation_id != conversation_id:
-            problem = f"it is a call of {call.conversation_id!r:.80}"
-            raise InvalidInput("call", problem, "use the conversation of the call: client.conversation(call.conversation_id)")
-        call = call.suspension_id
-    check_suspension(call, conversation_id)
-    return call
-
 
 async def resolved(
-    gateway: Gateway, call: PendingCall[Any] | str, decision: Decision, *, conversation_id: str | None, decision_id: str | None
+    gateway: Gateway,
+    call: PendingCall[Any] | str,
+    decision: Decision,
+    *,
+    conversation_id: str | None,
+    decision_id: str | None,
+    client_id: str | None,
 ) -> Receipt:
     """The receipt of a decision on a call as it was shown, or on a suspension of this conversation."""
     if isinstance(call, PendingCall):
-        return await PendingCall.of(call, gateway.resolve).resolve(decision, decision_id=decision_id)
+        return await PendingCall.of(call, gateway.resolve).resolve(decision, decision_id=decision_id, client_id=client_id)
     check_suspension(call, conversation_id)
-    ids = {"conversation_id": check_conversation_id(conversation_id), "suspension_id": call}
-    return await asked(gateway, verbs.RESOLVE, **ids, decision=decision, decision_id=decision_id)
+    ids = {"conversation_id": check_conversation_id(conversation_id), "suspension_id": call, "decision_id": decision_id}
+    ids |= {} if client_id is None else {"client_id": client_id}
+    return await asked(gateway, verbs.RESOLVE, **ids, decision=decision)

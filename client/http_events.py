@@ -11,6 +11,7 @@ import httpx
 
 from holdfast.backoff import Backoff
 from holdfast.conversation import Receipt, SuspensionKind
+from holdfast.conversation.terms.presence import GONE_MS
 from holdfast.conversation.text import jsontext
 from holdfast.errors import ServerRefused
 
@@ -142,13 +143,28 @@ async def follow_lists(
                 yield replace(replies.list_event(data, resolve), cursor=stream.cursor)
 
 
-class Stream:
-    """A stream of events that is opened again after a cut: after the id `last`; `cursor` is the id of the latest event."""
+async def follow_attached(
+    exchange: Exchange, resolve: Callable[..., Awaitable[Receipt]], path: str, **client: Any
+) -> AsyncGenerator[AsyncListEvent, None]:
+    """The events of an attached client, which is present while the stream is open; after a cut, another one begins anew."""
+    stream = Stream(exchange, path, last=None, silent_s=GONE_MS / 1000, **client)
+    async with contextlib.aclosing(stream.events()) as events:
+        async for data in events:
+            if data.get("kind") in frozenset(ListEventKind):
+                yield replies.list_event(data, resolve)
 
-    def __init__(self, exchange: Exchange, path: str, *, last: str | None, **query: Any) -> None:
+
+class Stream:
+    """A stream of events that is opened again after a cut: after the id `last`; `cursor` is the id of the latest event.
+
+    A stream without a byte for `silent_s` seconds counts as cut.
+    """
+
+    def __init__(self, exchange: Exchange, path: str, *, last: str | None, silent_s: float | None = None, **query: Any) -> None:
         self._exchange = exchange
         self._path = path
         self._query = query
+        self._silent_s = silent_s
         self.last = last
         self.cursor: str | None = None
 
@@ -162,7 +178,7 @@ class Stream:
                 if response.status_code == NO_CONTENT:
                     return
                 frames, chunks = Frames(), response.aiter_raw()
-                while chunk := await _next(chunks):
+                while chunk := await _next(chunks, SILENT_S if self._silent_s is None else self._silent_s):
                     for frame in frames.fed(chunk):
                         data = _data(frame)
                         if frame.event == CLOSED:
@@ -177,16 +193,16 @@ class Stream:
             await pauses.sleep()
 
 
-async def _next(chunks: AsyncIterator[bytes]) -> bytes:
-    """The next bytes of a stream; none if it ends, is cut, or is silent for too long."""
+async def _next(chunks: AsyncIterator[bytes], silent_s: float) -> bytes:
+    """The next bytes of a stream; none if it ends, is cut, or is silent for so many seconds."""
     try:
-        async with asyncio.timeout(SILENT_S):
+        async with asyncio.timeout(silent_s):
             while not (chunk := await anext(chunks, None)):
                 if chunk is None:
                     return b""
             return chunk
     except TimeoutError:
-        logger.debug("a stream of events was silent for %g s", SILENT_S)
+        logger.debug("a stream of events was silent for %g s", silent_s)
     except httpx.TransportError as error:
         logger.debug("a stream of events was cut: %s", said_of(error))
     return b""

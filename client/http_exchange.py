@@ -274,5 +274,8 @@ async def _body(response: httpx.Response) -> bytes:
     return bytes(found)
 
 
-def _plain(value: Any) -> str:
+def _plain(value: Any) -> str | list[str]:
+    """A field of a query; one with several values is repeated."""
+    if isinstance(value, list | tuple):
+        return [str(one) for one in value]
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -29,8 +29,9 @@ from .audit import AuditReport
 from .batches import key_of, said
 from .filters import asked_for
 from .http_address import Address
-from .http_events import follow, follow_below, follow_lists
+from .http_events import follow, follow_attached, follow_below, follow_lists
 from .http_exchange import FAILED, Exchange
+from .list_events import AsyncListEvent
 from .operation import Verb, encodes, taker_of
 from .results import AsyncPendingCall, ConversationState, Event, Link, PendingCall, resolver, rests
 from .tree_cursor import cursor_of
@@ -310,7 +311,7 @@ async def _redeem(gateway: HttpGateway, *, token: str, decision: DecisionRecord)
     return await gateway.exchange.post(path, what, said(decision), read, key=uuid.uuid4().hex)
 
 
-async def _noted(verb: Verb[Receipt], gateway: HttpGateway, *, tool_call_id: str | None, **asked: Any) -> Receipt:
+async def _noted(verb: Verb[R], gateway: HttpGateway, *, tool_call_id: str | None, **asked: Any) -> R:
     del tool_call_id  # as above
     to = {name: one.to_data() for name, one in asked.items() if isinstance(one, Approvers)}
     return await _about(gateway, verb, **asked | to)
@@ -326,6 +327,11 @@ def _events_below(
 ) -> AsyncGenerator[Event, None]:
     path, last = verbs.EVENTS.path.format(conversation_id=part(conversation_id)), cursor_of(after)
     return follow_below(gateway.exchange, path, after=last, live=live)
+
+
+def _attached(gateway: HttpGateway, *, conversation_id: str, **said: Any) -> AsyncGenerator[AsyncListEvent, None]:
+    path = verbs.ATTACH.path.format(conversation_id=part(conversation_id))
+    return follow_attached(gateway.exchange, gateway.resolve, path, **said)
 
 
 _ANSWERS: Mapping[Verb[Any], Callable[..., Awaitable[Any]]] = {
@@ -348,11 +354,15 @@ _ANSWERS: Mapping[Verb[Any], Callable[..., Awaitable[Any]]] = {
     verbs.COMMENT: partial(_noted, verbs.COMMENT),
     verbs.SNOOZE: partial(_noted, verbs.SNOOZE),
     verbs.ESCALATE: partial(_noted, verbs.ESCALATE),
+    verbs.CLAIM: partial(_noted, verbs.CLAIM),
+    verbs.GIVE_BACK: partial(_noted, verbs.GIVE_BACK),
+    verbs.REPORT_PROGRESS: partial(_noted, verbs.REPORT_PROGRESS),
     verbs.READY: lambda gateway: gateway.requested(verbs.READY, {}, read=lambda _: True),
 }
 _STREAMS: Mapping[Verb[Any], Callable[..., AsyncGenerator[Any, None]]] = {
     verbs.LIST_EVENTS: lambda gateway, **said: follow_lists(gateway.exchange, gateway.resolve, **said),
     verbs.EVENTS: _events,
     verbs.EVENTS_BELOW: _events_below,
+    verbs.ATTACH: _attached,
     verbs.AUDIT_LINES: _audit_lines,
 }

@@ -69,6 +69,7 @@ class Verb(Generic[R]):
         operation: Its name in the description of the API; by default the method's, in camel case.
         scope: The scope that a server's caller needs; None: no authentication is needed.
         also: Further scopes that a caller needs.
+        instead: A scope that is enough in place of these, for as much as the server allows a client.
         checks: The checks of its arguments, in their order.
         command: The command, where the operation is one command.
         renamed: The command's names of arguments, where they differ.
@@ -82,6 +83,7 @@ class Verb(Generic[R]):
     what: str
     scope: AccessScope | None = AccessScope.READ
     also: tuple[AccessScope, ...] = ()
+    instead: AccessScope | None = None
     operation: str = ""
     checks: Checks = field(default_factory=dict)
     command: Callable[..., Command] | None = None
@@ -383,6 +385,7 @@ priority_of = _checked(
 attended_of = _checked(
     "attended", lambda value: isinstance(value, bool), "{!r:.40} is no boolean", "give True or False", InvalidMessage
 )
+began_of = _checked("began", lambda value: isinstance(value, bool), "{!r:.40} is no boolean", "give True or False")
 started_of = _checked("agent", _is_text, "{!a:.40} is no agent's name", "use one of its agents", AgentNotFound)
 agent_of = optional(_checked("agent", _is_text, "{!a:.40} is no name", "give an agent's name, or leave it out"))
 tool_of = optional(_checked("tool", _is_text, "{!a:.40} is no name", "give a tool's name, or leave it out"))

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from holdfast.conversation import Cancelled, Grant, Interrupted, Receipt
+from holdfast.conversation import Cancelled, ClaimReceipt, Grant, Interrupted, Receipt
 from holdfast.conversation.log.auditing import AuditEntry
 from holdfast.conversation.log.chain import AuditBreak
 from holdfast.persistence import Pause
@@ -57,6 +57,21 @@ class NotedReply(_Recorded):
     """The receipt of an assignment or a comment."""
 
     request_id: str
+
+
+class ClaimReply(ClaimReceipt):
+    """The receipt of a claim."""
+
+    settled: Annotated[bool, _Unsaid] = True
+    votes: Annotated[int, _Unsaid] = 0
+    needed: Annotated[int, _Unsaid] = 0
+    request_id: str
+
+
+class HeardReply(Result):
+    """Whether anybody listens to the conversation's live events."""
+
+    heard: bool
 
 
 class CancelledReply(Cancelled):

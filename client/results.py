@@ -138,20 +138,21 @@ class PendingCall(PendingView, Generic[R]):
 
     __hash__ = None  # type: ignore[assignment]
 
-    def resolve(self, decision: Decision, *, decision_id: str | None = None) -> R:
+    def resolve(self, decision: Decision, *, decision_id: str | None = None, client_id: str | None = None) -> R:
         """Decide this call, in the phase and with the arguments that are shown here.
 
         Args:
             decision: One that is among the call's `decisions`.
             decision_id: The idempotency key; the same key again returns the same receipt. None draws a random key.
+            client_id: The client that has claimed the call, if it is that client's result.
 
         Raises:
             HoldfastError: The errors of `AsyncClient.resolve`; `InvalidDecision` also for arguments that could not be shown.
         """
         self.check_shown(decision)
-        return self._resolve(
-            self.conversation_id, self.tool_call_id, decision, suspension_id=self.suspension_id, decision_id=decision_id
-        )
+        said = {"suspension_id": self.suspension_id, "decision_id": decision_id}
+        said |= {} if client_id is None else {"client_id": client_id}
+        return self._resolve(self.conversation_id, self.tool_call_id, decision, **said)
 
     def check_shown(self, decision: Decision) -> None:
         """Refuse, with `InvalidDecision`, to let a call run whose id or arguments could not be shown."""
@@ -187,9 +188,10 @@ def resolver(gateway: Gateway, verb: Verb[Receipt]) -> Callable[..., Coroutine[A
         *,
         suspension_id: str | None = None,
         decision_id: str | None = None,
+        **client_id: str,
     ) -> Receipt:
         ids = {"conversation_id": conversation_id, "tool_call_id": tool_call_id, "suspension_id": suspension_id}
-        given = {**ids, "decision": decision, "decision_id": decision_id}
+        given = {**ids, "decision": decision, "decision_id": decision_id, **client_id}
         arguments = await judged(partial(verb.checked, given), decision)
         if not (encodes(tool_call_id) and encodes(suspension_id or "")):
             raise StaleCall(conversation_id, ascii(tool_call_id), StaleReason.UNKNOWN)

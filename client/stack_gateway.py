@@ -30,6 +30,7 @@ from .results import AsyncPendingCall, Event, Page, PendingCall, resolver
 from .rule_check import RuleCheck, checked
 from .stack import Stack
 from .stack_events import events_of, resting
+from .stack_presence import Attachments, reported
 from .stack_state import abandoned_calls, call_of, settled, waiting
 from .tree import Below
 from .tree_events import events_below
@@ -70,10 +71,12 @@ class StackGateway:
         timeout_s: float,
         principal: Principal | None = None,
         feed: ListFeed | None = None,
+        attachments: Attachments | None = None,
         proves: bool = False,
     ) -> None:
         self.stack = stack
         self.feed = feed or ListFeed()
+        self.attachments = attachments or Attachments()
         self.principal = principal
         self.resolve = resolver(self, verbs.RESOLVE_CALL)
         self._timeout_s = timeout_s
@@ -88,7 +91,8 @@ class StackGateway:
 
     def acting_as(self, principal: Principal, *, proves: bool = False) -> "StackGateway":
         """The same gateway, with this principal for all commands."""
-        return StackGateway(self.stack, timeout_s=self._timeout_s, principal=principal, feed=self.feed, proves=proves)
+        shared: dict[str, Any] = {"timeout_s": self._timeout_s, "feed": self.feed, "attachments": self.attachments}
+        return StackGateway(self.stack, principal=principal, proves=proves, **shared)
 
     async def ask(self, verb: Verb[R], arguments: Mapping[str, Any]) -> R:
         """What an operation replies: by its own function here, the read that its row names, or the command."""
@@ -114,6 +118,7 @@ class StackGateway:
     async def aclose(self) -> None:
         """Close the connections."""
         await self.feed.close()
+        await self.attachments.close()
         await self.stack.close()
 
     @property
@@ -238,11 +243,11 @@ async def _start(
 
 
 async def _resolve(
-    gateway: StackGateway, *, conversation_id: str, suspension_id: str, decision: DecisionRecord, decision_id: str
+    gateway: StackGateway, *, conversation_id: str, suspension_id: str, decision: DecisionRecord, **said: str
 ) -> Receipt:
     tool_call_id = await gateway.read(lambda store: call_of(store, suspension_id, conversation_id))
     ids = {"conversation_id": conversation_id, "tool_call_id": tool_call_id, "suspension_id": suspension_id}
-    return await gateway.commanded(verbs.RESOLVE_CALL, **ids, decision=decision, decision_id=decision_id)
+    return await gateway.commanded(verbs.RESOLVE_CALL, **ids, decision=decision, **said)
 
 
 async def _pending(gateway: StackGateway, *, root: str | None, **where: Any) -> Page[AsyncPendingCall]:
@@ -381,6 +386,9 @@ _ANSWERS: Mapping[Verb[Any], Callable[..., Awaitable[Any]]] = {
     verbs.COMMENT: lambda gateway, **said: _noted(gateway, verbs.COMMENT, **said),
     verbs.SNOOZE: lambda gateway, **said: _noted(gateway, verbs.SNOOZE, **said),
     verbs.ESCALATE: lambda gateway, to, **said: _noted(gateway, verbs.ESCALATE, to=to.terms, **said),
+    verbs.CLAIM: lambda gateway, **said: _noted(gateway, verbs.CLAIM, **said),
+    verbs.GIVE_BACK: lambda gateway, **said: _noted(gateway, verbs.GIVE_BACK, **said),
+    verbs.REPORT_PROGRESS: reported,
     verbs.READY: _ready,
     verbs.AGENTS: _agents,
     verbs.CHECK_RULES: _check_rules,
@@ -390,5 +398,6 @@ _STREAMS: Mapping[Verb[Any], Callable[..., AsyncGenerator[Any, None]]] = {
     verbs.LIST_EVENTS: lambda gateway, **said: list_events(gateway, gateway.feed, **said),
     verbs.EVENTS: events_of,
     verbs.EVENTS_BELOW: events_below,
+    verbs.ATTACH: lambda gateway, **said: gateway.attachments.attend(gateway, **said),
     verbs.AUDIT_LINES: lambda gateway, **said: lines(gateway.read, **said),
 }

@@ -17,12 +17,16 @@ from holdfast.conversation import (
     Cancelled,
     CancelPending,
     CancelTurn,
+    Claim,
+    ClaimReceipt,
     Comment,
     End,
     EscalateCall,
+    GiveBack,
     Grant,
     Interrupt,
     Interrupted,
+    OnDetach,
     Origin,
     Proof,
     Receipt,
@@ -41,6 +45,7 @@ from holdfast.conversation.ids import check_conversation_id, check_request_id
 from holdfast.conversation.terms.decisions import DecisionRecord
 from holdfast.conversation.terms.link import check_token
 from holdfast.conversation.terms.parts import content_of
+from holdfast.conversation.terms.presence import check_client_id, checked_tools
 from holdfast.persistence import ConversationRow, OutboxState, Pause, Place, Store
 from holdfast.persistence.access import AccessScope
 from holdfast.persistence.pages import check_limit
@@ -62,7 +67,7 @@ from .tree import Node, tree
 from .tree_cursor import place_of as place_below
 from .turns import Message, QueuedMessage, Turn, queue_of, turn_log, what_became
 
-READ, START, DECIDE, ADMIN = AccessScope.READ, AccessScope.START, AccessScope.DECIDE, AccessScope.ADMIN
+READ, START, DECIDE, CLIENT, ADMIN = (AccessScope[name] for name in ("READ", "START", "DECIDE", "CLIENT", "ADMIN"))
 
 
 def _as_it_is(value: Any) -> Any:
@@ -84,6 +89,8 @@ _MESSAGE: Checks = {"message_id": partial(check_request_id, "message_id", error=
 _ORIGIN: Checks = {"origin": _member(Origin, "origin")}
 _REASON: Checks = {"reason": of.reason_of}
 _NOTED: Checks = {"suspension_id": _as_it_is, "tool_call_id": _as_it_is}
+_CLIENT: Checks = {"client_id": check_client_id}
+_ON_DETACH: Checks = {"on_detach": _member(OnDetach, "on_detach")}
 _CONVERSATION = "/v1/conversations/{conversation_id}"
 
 
@@ -118,15 +125,18 @@ STARTED = Verb(
 )
 RESOLVE = Verb(
     *("resolve", "POST /v1/pending/{suspension_id}/resolve", Receipt, "the decision", DECIDE),
-    checks={"conversation_id": check_conversation_id, "suspension_id": _as_it_is, "decision": DecisionRecord.of, **_DECISION},
+    instead=CLIENT,
+    checks={**_ONE, "suspension_id": _as_it_is, "decision": DecisionRecord.of, **_DECISION, **_CLIENT},
 )
 RESOLVE_CALL = Verb(
     *("resolve", f"POST {_CONVERSATION}/resolve", Receipt, "the decision", DECIDE),
     operation="resolveCall",
+    instead=CLIENT,
     checks={
         **_ONE,
         "decision": DecisionRecord.of,
         **_DECISION,
+        **_CLIENT,
         "suspension_id": of.optional(of.id_of("suspension_id")),
         "tool_call_id": of.id_of("tool_call_id"),
     },
@@ -320,7 +330,8 @@ CANCEL = Verb(
 CANCEL_PENDING = Verb(
     *("cancel_pending", f"POST {_CONVERSATION}/cancel-pending", Cancelled, "the cancellation", START),
     also=(DECIDE,),
-    checks={**_ONE, **_REQUEST, **_KIND, **_REASON},
+    instead=CLIENT,
+    checks={**_ONE, **_REQUEST, **_KIND, **_REASON, "client_id": of.optional(check_client_id)},
     command=CancelPending,
     renamed={"kind": "suspension_kind"},
 )
@@ -364,6 +375,25 @@ ESCALATE = Verb(
     checks={**_ONE, **_REQUEST, **_NOTED, **_REASON, "to": of.deciders_of, "administrator": _as_it_is},
     command=EscalateCall,
     renamed={"to": "approvers"},
+)
+ATTACH = Verb(
+    *("attach", f"GET {_CONVERSATION}/attach", AsyncListEvent, "the presence", CLIENT),
+    checks={**_ONE, **_CLIENT, "tools": checked_tools, **_ON_DETACH, "moves": _as_it_is},
+)
+CLAIM = Verb(
+    *("claim", "POST /v1/pending/{suspension_id}/claim", ClaimReceipt, "the claim", CLIENT),
+    checks={**_ONE, **_REQUEST, **_NOTED, **_CLIENT, **_ON_DETACH},
+    command=Claim,
+)
+GIVE_BACK = Verb(
+    *("give_back", "POST /v1/pending/{suspension_id}/give-back", Receipt, "the request", CLIENT),
+    checks={**_ONE, **_REQUEST, **_NOTED, **_CLIENT, **_REASON, "began": of.began_of},
+    command=GiveBack,
+)
+REPORT_PROGRESS = Verb(
+    *("report_progress", "POST /v1/pending/{suspension_id}/progress", bool, "the progress", CLIENT),
+    checks={**_ONE, **_NOTED, **_CLIENT, **dict.fromkeys(("value", "message", "status", "loaded", "total"), _as_it_is)},
+    under="heard",
 )
 RETRY = Verb(
     *("retry", f"POST {_CONVERSATION}/retry", bool, "the retry", START),

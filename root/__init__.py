@@ -31,7 +31,9 @@ if TYPE_CHECKING:
     from holdfast.client.agents import AgentRow as AgentRow
     from holdfast.client.agents import ToolRow as ToolRow
     from holdfast.client.async_client import AsyncClient as AsyncClient
+    from holdfast.client.attached import AsyncAttached as AsyncAttached
     from holdfast.client.audit import AuditReport as AuditReport
+    from holdfast.client.blocking import Attached as Attached
     from holdfast.client.blocking import Client as Client
     from holdfast.client.blocking import Conversation as Conversation
     from holdfast.client.cautions import AppDiffersWarning as AppDiffersWarning
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from holdfast.client.conversation import AsyncConversation as AsyncConversation
     from holdfast.client.given import Given as Given
     from holdfast.client.given import GivenVote as GivenVote
+    from holdfast.client.handlers import ClientContext as ClientContext
     from holdfast.client.list_events import AsyncListEvent as AsyncListEvent
     from holdfast.client.list_events import ListEvent as ListEvent
     from holdfast.client.list_events import ListEventKind as ListEventKind
@@ -62,6 +65,7 @@ if TYPE_CHECKING:
     from holdfast.client.turns import TurnStatus as TurnStatus
     from holdfast.client.turns import Usage as Usage
     from holdfast.conversation.judging.judgement import Cancelled as Cancelled
+    from holdfast.conversation.judging.judgement import ClaimReceipt as ClaimReceipt
     from holdfast.conversation.judging.judgement import Interrupted as Interrupted
     from holdfast.conversation.judging.judgement import Receipt as Receipt
     from holdfast.conversation.log.auditing import AuditEntry as AuditEntry
@@ -90,6 +94,7 @@ if TYPE_CHECKING:
     from holdfast.conversation.terms.parts import FilePart as FilePart
     from holdfast.conversation.terms.parts import ImagePart as ImagePart
     from holdfast.conversation.terms.parts import TextPart as TextPart
+    from holdfast.conversation.terms.presence import OnDetach as OnDetach
     from holdfast.conversation.terms.principal import Principal as Principal
     from holdfast.conversation.terms.principal import Proof as Proof
     from holdfast.conversation.terms.questions import Question as Question

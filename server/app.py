@@ -15,7 +15,7 @@ from starlette.routing import Route
 from holdfast.client import AsyncClient
 from holdfast.errors import HoldfastError
 
-from . import audit, batches, conversations, decisions, operating, page_tokens, page_view, scraping, static_files
+from . import audit, batches, clients, conversations, decisions, operating, page_tokens, page_view, scraping, static_files
 from .arrived import root_of
 from .authentication import Authentication
 from .authenticators import Authenticator
@@ -40,6 +40,7 @@ OPERATIONS: tuple[Operation, ...] = (
     *conversations.OPERATIONS,
     *decisions.OPERATIONS,
     *batches.OPERATIONS,
+    *clients.OPERATIONS,
     *audit.OPERATIONS,
     *operating.OPERATIONS,
     *page_tokens.OPERATIONS,

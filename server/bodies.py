@@ -15,12 +15,14 @@ from holdfast.conversation.ids import CONVERSATION_ID, REQUEST_ID
 from holdfast.conversation.terms.decisions import DecisionKind
 from holdfast.conversation.terms.link import LONGEST_LINK_S, MOST_CHARS
 from holdfast.conversation.terms.parts import Part
+from holdfast.conversation.terms.presence import MOST_TOOLS, TOOL_CHARS, OnDetach
 
 _KEY = "The idempotency key, where no header Idempotency-Key gives it."
 Key: TypeAlias = Annotated[str | None, Field(description=_KEY)]
 Where: TypeAlias = Annotated[
     str | None, Field(description="The suspension's conversation: finds it faster, and after it was settled.")
 ]
+ClientId: TypeAlias = Annotated[str, Field(pattern=f"^{CONVERSATION_ID.pattern}$")]
 Name: TypeAlias = Annotated[str | None, Field(max_length=200)]
 _WHY = "Why; the log keeps it."
 _TO = "Roles and ids (`role:cfo`), or an object with `who`, `minimum`, `not_requester` and `stated`."
@@ -118,6 +120,12 @@ CancelPendingBody = _body(
     *("CancelPendingBody", "Which pending calls to cancel.", AsyncConversation.cancel_pending),
     kind="Only calls that wait for this; by default all.",
     reason="Why; the model reads it.",
+    client_id=(
+        Annotated[
+            ClientId | None, Field(description="Only what waits for this client of yours; takes the scope `client` alone.")
+        ],
+        None,
+    ),
 )
 RevokeBody = _body("RevokeBody", "Why a grant ends.", AsyncConversation.revoke, reason=_WHY)
 RevokeGivenBody = _body(
@@ -154,6 +162,34 @@ class LinkBody(Body):
         description="The kinds of decision that it makes; by default those that the call takes but `cancel`, `fail`.",
     )
     expires_s: float = Field(default=86_400, ge=1, le=LONGEST_LINK_S, description="For how many seconds it is valid.")
+    conversation_id: Where = None
+
+
+_CLIENT = Annotated[ClientId, Field(description="The client's id, in the name space of its principal.")]
+ClaimBody = _body(
+    *("ClaimBody", "Which client carries a pending call out.", AsyncConversation.claim),
+    client_id=(_CLIENT, ...),
+    on_detach="What becomes of the call if the client leaves.",
+    conversation_id=(Where, None),
+)
+GiveBackBody = _body(
+    *("GiveBackBody", "Which client gives a claimed call back.", AsyncConversation.give_back),
+    client_id=(_CLIENT, ...),
+    began="Whether its handler had begun: then the tool's `on_lost` says what follows.",
+    reason=_WHY,
+    conversation_id=(Where, None),
+)
+
+
+class ProgressBody(Body):
+    """How far a claimed call is."""
+
+    client_id: _CLIENT
+    value: Any = Field(default=None, description="Any JSON value.")
+    message: str | None = Field(default=None, description="A short line that says the same to a person.")
+    status: str | None = Field(default=None, description="A word for what is being done.")
+    loaded: float | None = Field(default=None, ge=0, strict=False, description="How much is done, in any unit.")
+    total: float | None = Field(default=None, ge=0, strict=False, description="How much there is to do, in the same unit.")
     conversation_id: Where = None
 
 
@@ -231,6 +267,18 @@ class EventsQuery(_Query):
     descendants: bool = Field(
         default=False,
         description="Whether to send the events of the conversations below it, too; each event names its conversation then.",
+    )
+
+
+class AttachQuery(_Query):
+    """A client that is present while the stream is open."""
+
+    client_id: Annotated[ClientId, Field(description="The client's id, in the name space of its principal.")]
+    tools: list[Annotated[str, Field(min_length=1, max_length=TOOL_CHARS)]] = Field(
+        min_length=1, max_length=MOST_TOOLS, description="The tools that it carries out; repeat the field for each."
+    )
+    on_detach: OnDetach = Field(
+        default=OnDetach.KEEP, description="What becomes of what waits for the client once it has left for 5 s."
     )
 
 

@@ -76,6 +76,11 @@ class Caller:
         """Whether they may decide calls of this kind."""
         return AccessScope.DECIDE in self.scopes and (self.kinds is None or kind in self.kinds)
 
+    def executes(self, kind: SuspensionKind) -> bool:
+        """Whether they may carry out calls of this kind as a client."""
+        of_clients = AccessScope.CLIENT in self.scopes and kind is SuspensionKind.CLIENT_EXEC
+        return of_clients and (self.kinds is None or kind in self.kinds)
+
     def touches(self, agent: str) -> bool:
         """Whether they may touch the conversations of this agent."""
         return self.agents is None or agent in self.agents

@@ -168,6 +168,14 @@ def _no_place(last: str, what: str) -> InvalidInput:
     return InvalidInput("Last-Event-ID", f"{last!a:.40} is no {what}", "send the last `id` that was received")
 
 
+def _check_cancelling(asked: Asked) -> None:
+    """Refuse a caller who may neither decide all that is cancelled nor is a client whose own calls end."""
+    if asked.body.client_id is None or AccessScope.CLIENT not in asked.caller.scopes:
+        for scope in (AccessScope.START, AccessScope.DECIDE):
+            asked.caller.check_scope(scope)
+        asked.caller.check_kind(asked.body.kind)
+
+
 OPERATIONS = (
     of(
         verbs.STARTED,
@@ -199,7 +207,7 @@ OPERATIONS = (
     of(
         verbs.CANCEL_PENDING,
         "Cancel the calls that wait; the turn goes on. This settles them as decisions do, and needs their scope, too.",
-        check=lambda asked: asked.caller.check_kind(asked.body.kind),
+        check=_check_cancelling,
         reply=replies.CancelledReply,
         body=bodies.CancelPendingBody,
     ),

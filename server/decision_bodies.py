@@ -10,7 +10,7 @@ from holdfast.conversation import Decision, Level, ReviewVerdict, Scope
 from holdfast.conversation.judging.deciding import MOST
 from holdfast.conversation.terms.decisions import BY_KIND
 
-from .bodies import Body, Key
+from .bodies import Body, ClientId, Key
 
 MOST_EACH = 100
 """The most decisions in a request that judges each by itself; every one counts as a request of its caller."""
@@ -31,6 +31,11 @@ def _literal(kind: type[StrEnum]) -> Any:
 
 _Scope = create_model(
     "ScopeBody", __base__=Body, __module__=__name__, __doc__=Scope.__doc__, **_fields(Scope, level=_literal(Level))
+)
+
+
+CLAIMED_BY = Field(
+    default=None, description="The client that has claimed the call, if this is its result: nobody else's is taken then."
 )
 
 
@@ -58,10 +63,12 @@ class _Place(_Decision):
 
 class _OfSuspension(_Place):
     decision_id: Key = None
+    client_id: ClientId | None = CLAIMED_BY
 
 
 class _OfCall(_Decision):
     decision_id: Key = None
+    client_id: ClientId | None = CLAIMED_BY
     tool_call_id: str = Field(description="The call.")
     suspension_id: str | None = Field(
         default=None, description="Binds the decision to what was shown; needed once the call has been suspended twice."

@@ -3,13 +3,14 @@
 import uuid
 from typing import Any
 
-from holdfast.client import Approve, AsyncConversation, Decision, Receipt, verbs
+from holdfast.client import Answer, Approve, AsyncConversation, Decision, Fail, Receipt, SuspensionKind, verbs
 from holdfast.client.access import AccessScope
 from holdfast.client.filters import asked_of
 from holdfast.client.gateway import asked as verb_asked
 from holdfast.client.replies import DecisionReceiptReply, NotedReply
 from holdfast.client.results import AsyncPendingCall, Page, PendingCall, exactly
-from holdfast.errors import StaleCall
+from holdfast.conversation.terms.presence import client_name
+from holdfast.errors import StaleCall, StaleReason
 
 from .bodies import AssignBody, CommentBody, EscalateBody, PendingQuery, PlaceQuery, SnoozeBody
 from .decision_bodies import ResolveBody, ResolveCallBody
@@ -38,14 +39,41 @@ async def resolve(asked: Asked) -> DecisionReceiptReply:
 async def decide(asked: Asked, suspension_id: str | None, conversation_id: str | None, body: Any, key: str) -> Receipt:
     """Decide as a body says; the caller's access to the conversation was checked before."""
     decision, client = body.decided(), asked.client
-    if (page := page_of(asked, conversation_id)) is not None:
+    client_id = getattr(body, "client_id", None)
+    said = {"decision_id": key} | ({} if client_id is None else {"client_id": client_id})
+    page = page_of(asked, conversation_id)
+    if AccessScope.DECIDE not in asked.caller.scopes:
+        await check_own_result(asked, suspension_id, conversation_id, decision, client_id)
+    elif page is not None:
         if suspension_id is None:
             raise invalid("suspension_id: a page has to name the suspension that it was shown")
         await check_page(asked, page, suspension_id, decision)
     if conversation_id is not None and body.tool_call_id is not None:
         place = conversation_id, body.tool_call_id, decision
-        return await client.gateway.resolve(*place, suspension_id=suspension_id, decision_id=key)
-    return await client.resolve(suspension_id or "", decision, conversation_id=conversation_id, decision_id=key)
+        return await client.gateway.resolve(*place, suspension_id=suspension_id, **said)
+    named = conversation_id or page
+    return await client.resolve(suspension_id or "", decision, conversation_id=named, **said)
+
+
+async def check_own_result(
+    asked: Asked, suspension_id: str | None, conversation_id: str | None, decision: Decision, client_id: str | None
+) -> None:
+    """Refuse a caller without the scope `decide`, unless it is a client with the result of a call that it has claimed."""
+    caller = asked.caller
+    if client_id is None or not isinstance(decision, Answer | Fail):
+        caller.check_scope(AccessScope.DECIDE)
+    caller.check_kind(SuspensionKind.CLIENT_EXEC)
+    if suspension_id is None:
+        raise invalid("suspension_id: a client has to name the suspension that it has claimed")
+    try:
+        call = await asked.client.pending_call(suspension_id, conversation_id=conversation_id or caller.conversation_id)
+    except StaleCall as stale:
+        if stale.settled_at is None:
+            raise
+        return  # a repetition gets its first answer again
+    by = call.claimed
+    if by is None or client_name(by.client_id, by.by) != client_name(client_id or "", caller.principal):
+        raise StaleCall(call.conversation_id, call.tool_call_id, StaleReason.CLAIMED)
 
 
 def page_of(asked: Asked, named: str | None) -> str | None:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, get_origin
 
 from pydantic import BaseModel, ValidationError
 from starlette.requests import ClientDisconnect, Request
@@ -91,14 +91,21 @@ def query_of(request: Request, model: type[BaseModel] | None, bounds: Bounds) ->
     if len(request.scope.get("query_string", b"")) > bounds.query_bytes:
         raise Refusal(414, "query_too_long", f"the query has more than {bounds.query_bytes} bytes")
     pairs = request.query_params.multi_items()
-    given = dict(pairs)
-    if len(given) != len(pairs):
+    lists = {name: [one for key, one in pairs if key == name] for name in _lists_in(model)}
+    given: dict[str, Any] = {**dict(pairs), **{name: found for name, found in lists.items() if found}}
+    if len(given) != len(pairs) - sum(max(len(found) - 1, 0) for found in lists.values()):
         raise invalid("the query names a field twice")
     if model is not None:
         return _fitting(model, given, "query")
     if given:
         raise invalid(f"this request takes no query; it names {next(iter(given))!a:.60}")
     return None
+
+
+def _lists_in(model: type[BaseModel] | None) -> list[str]:
+    """The fields of a query that may be repeated."""
+    fields = {} if model is None else model.model_fields
+    return [name for name, field in fields.items() if get_origin(field.annotation) is list]
 
 
 def key_of(request: Request, field: str | None, body: Any) -> str | None:

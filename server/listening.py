@@ -22,6 +22,10 @@ from .gate import LOOPBACK_NAMES
 DRAIN_S = 40
 """The time for requests to finish when the server is drained, in seconds: longer than a call of the client."""
 BACKLOG = 2048
+UNHEARD_S = 15
+"""The time without a sign of a peer to which something was sent, in seconds, after which its connection is closed.
+
+A client whose machine sleeps closes nothing, and would be present as long as the system repeats what it sent."""
 _NAME = re.compile(r"(?!-)[A-Za-z0-9.-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\]")
 
 
@@ -59,6 +63,8 @@ def open_socket(host: str, port: int) -> socket.socket:
     opened = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # asyncio sets TCP_NODELAY only on such a socket
     try:
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if hasattr(socket, "TCP_USER_TIMEOUT"):  # connections inherit it
+            opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNHEARD_S * 1000)
         opened.bind((address, port))
     except OSError as error:
         opened.close()

@@ -143,7 +143,7 @@ def _described(operation: Operation, references: Mapping[Any, Any]) -> dict[str,
     found: dict[str, Any] = {
         "operationId": operation.name,
         "summary": operation.summary,
-        "security": [] if operation.scope is None else [{"bearer": [scope.value for scope in operation.scopes]}],
+        "security": _security(operation),
         "parameters": _parameters(operation),
         "responses": {
             **_succeeding(operation, references),
@@ -157,6 +157,13 @@ def _described(operation: Operation, references: Mapping[Any, Any]) -> dict[str,
         needed = any(field.is_required() for field in operation.body.model_fields.values())
         found["requestBody"] = {"required": needed, "content": {"application/json": {"schema": references[operation.body]}}}
     return found
+
+
+def _security(operation: Operation) -> list[dict[str, Any]]:
+    """The scopes that a caller needs, or the one that is enough instead."""
+    ways = [] if operation.scope is None else [operation.scopes]
+    ways += [] if operation.instead is None else [(operation.instead,)]
+    return [{"bearer": [scope.value for scope in scopes]} for scopes in ways]
 
 
 def _succeeding(operation: Operation, references: Mapping[Any, Any]) -> dict[str, Any]:
@@ -182,7 +189,7 @@ def _parameters(operation: Operation) -> list[dict[str, Any]]:
             found.append(parameter | ({"description": field["description"]} if "description" in field else {}))
     if operation.key is not None:
         found.append(_KEY)
-    if operation.streams and operation.method == "GET":
+    if operation.streams and operation.method == "GET" and operation.last is not None:
         found.append({**_LAST, "schema": {"type": "string", "pattern": f"^{operation.last}$"}})
     return found
 

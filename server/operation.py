@@ -133,6 +133,7 @@ class Endpoint:
         path: The path; `{name}` stands for a part.
         scope: The scope that a caller needs; None: anybody may, and the caller is not identified.
         also: Further scopes that a caller needs, if it also does what those are for.
+        instead: A scope that is enough in place of these; `run` refuses what it does not allow.
         streams: Whether it answers with an event stream, always or on request.
         room: How many bytes the values in its body may have together; by default those of a note: a reason, a comment.
     """
@@ -145,6 +146,7 @@ class Endpoint:
     streams: bool = False
     room: Room = lambda limits: limits.note_bytes
     also: tuple[AccessScope, ...] = ()
+    instead: AccessScope | None = None
 
     @property
     def scopes(self) -> tuple[AccessScope, ...]:
@@ -152,6 +154,11 @@ class Endpoint:
         return () if self.scope is None else (self.scope, *self.also)
 
     def check(self, caller: Caller) -> None:
+        """Refuse a caller who lacks a scope, unless they have the one that is enough instead."""
+        if self.instead is None or self.instead not in caller.scopes:
+            self.check_scopes(caller)
+
+    def check_scopes(self, caller: Caller) -> None:
         """Refuse a caller who lacks a scope."""
         for scope in self.scopes:
             caller.check_scope(scope)
@@ -165,7 +172,7 @@ class Operation(Endpoint):
         name: Its name in the description of the API.
         reply: The type of its reply, for the description; a text is plain; None for a stream.
         key: The name of the idempotency key, as a field of the body and as a parameter of the client.
-        last: The pattern of the `id` of an event, if it streams some.
+        last: The pattern of the `id` of an event, if it streams some that can be resumed; None: it begins anew.
         endless: Whether its stream never ends by itself.
     """
 
@@ -175,7 +182,7 @@ class Operation(Endpoint):
     body: type[BaseModel] | None = None
     key: str | None = None
     status: int = 200
-    last: str = "[0-9]{1,18}"
+    last: str | None = "[0-9]{1,18}"
     endless: bool = False
 
 
@@ -214,7 +221,8 @@ def of(
     doing = partial(_carried_out, verb, kind) if isinstance(does, str) else does
     doing = doing if check is None else partial(_checked, check, doing)
     summary = summary or (does if isinstance(does, str) else (does.__doc__ or "").partition("\n")[0])
-    known: dict[str, Any] = {"name": verb.operation, "key": verb.key, "also": verb.also, "reply": kind, "summary": summary}
+    known: dict[str, Any] = {"name": verb.operation, "key": verb.key, "reply": kind, "summary": summary}
+    known |= {"also": verb.also, "instead": verb.instead}
     return Operation(verb.method, verb.path, doing, verb.scope, **known | more)
 
 

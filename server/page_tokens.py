@@ -15,8 +15,8 @@ from .operation import Asked, Operation
 
 DEFAULT_S = 900
 MOST_S = 3600
-LENT = (AccessScope.READ, AccessScope.DECIDE, AccessScope.START)
-"""The scopes that can be lent: a page does not act as a client executor yet, and administers nothing."""
+LENT = (AccessScope.READ, AccessScope.DECIDE, AccessScope.START, AccessScope.CLIENT)
+"""The scopes that can be lent: a page administers nothing."""
 
 
 class PageTokenBody(Body):
@@ -26,11 +26,12 @@ class PageTokenBody(Body):
         pattern=f"^{CONVERSATION_ID.pattern}$", description="The one conversation that the page may touch."
     )
     tree: bool = Field(default=False, description="Whether it may also touch those below it, which it has delegated to.")
-    scopes: list[Literal["read", "decide", "start"]] = Field(
+    scopes: list[Literal["read", "decide", "start", "client"]] = Field(
         default=["read", "decide", "start"],
         min_length=1,
-        max_length=3,
-        description="What the page may do; you need each of these scopes yourself.",
+        max_length=4,
+        description="What the page may do; you need each of these scopes yourself. With `client`, but without `decide`, it "
+        "settles only the calls that it has claimed.",
     )
     kinds: list[Literal["approval", "elicitation", "client_exec", "lost", "review"]] = Field(
         default=["elicitation", "client_exec"],

@@ -92,6 +92,8 @@ REPLIES: Mapping[type[BaseModel], Row] = {
     replies.DecidedEachReply: Row("decision_id items"),
     replies.RevokedReply: Row(f"{_RECEIPT} request_id"),
     replies.NotedReply: Row(f"{_RECEIPT} request_id"),
+    replies.ClaimReply: Row(f"{_RECEIPT} request_id attempt"),
+    replies.HeardReply: Row("heard"),
     replies.CancelledReply: Row("conversation_id turn_id calls running duplicate request_id audit_head"),
     replies.GrantsReply: Row("items"),
     replies.GrantReply: Row("grant_id kind pattern level ends_at by seq"),
@@ -179,6 +181,7 @@ OPERATIONS = frozenset(
             "followConversation",
         ),
         *("getPending", "resolve", "resolveCall", "resolveMany", "resolveEach", "cancelPending", "assign", "comment"),
+        *("attach", "claim", "giveBack", "reportProgress"),
         *("listGrants", "revokeGrant", "showForm", "readForm"),
     )
 )
@@ -264,7 +267,7 @@ def _part(caller: Caller, value: Any, plain: Any) -> Any:
 def _is_own(caller: Caller, model: BaseModel) -> bool:
     match model:
         case PendingView(kind=kind) | log.CallSuspended(suspension_kind=kind):
-            return kind is not None and caller.decides(kind)
+            return kind is not None and (caller.decides(kind) or caller.executes(kind))
         case ClaimView(by=by):
             return _is_principal(caller, by)
         case ConversationState(status=status):

@@ -101,14 +101,18 @@ class Streams:
         headers: dict[str, str] | None = None,
         framed: Callable[[_E], bytes] | None = None,
         caller: Caller = LOCAL,
+        heartbeat_s: float | None = None,
     ) -> "EventStream":
         """The response that streams events. Call `check_room` first: a command begun for a stream can no longer be refused.
 
         `after` is the `seq` or the cursor after which they begin; `until` says whether an event is the last one; `framed` gives
-        the bytes sent for an event, by default those of the API for `caller`.
+        the bytes sent for an event, by default those of the API for `caller`; `heartbeat_s` is the longest silence, if shorter
+        than that of the bounds.
         """
         framed = framed or partial(frame_of, caller=caller)
-        frames = self._frames(events, after, until or (lambda _: False), framed, partial(page_view.error_of, caller))
+        beats_s = self._bounds.heartbeat_s if heartbeat_s is None else min(heartbeat_s, self._bounds.heartbeat_s)
+        told = partial(page_view.error_of, caller)
+        frames = self._frames(events, after, until or (lambda _: False), framed, told, heartbeat_s=beats_s)
         return EventStream(frames, self._open, self._bounds.patience_s, status, HEADERS | (headers or {}))
 
     def lines(self, written: AsyncGenerator[bytes, None], *, media_type: str) -> "EventStream":
@@ -124,6 +128,8 @@ class Streams:
         until: Callable[[_E], bool],
         framed: Callable[[_E], bytes],
         told: Callable[[HoldfastError], HoldfastError],
+        *,
+        heartbeat_s: float,
     ) -> AsyncGenerator[bytes, None]:
         """The frames: the events, heartbeats between them, and at the end the reason and where to resume."""
         yield f"retry: {RETRY_MS}\n\n".encode()
@@ -133,7 +139,7 @@ class Streams:
             while True:
                 coming = coming or asyncio.ensure_future(anext(events, None))
                 awaited: set[asyncio.Future[Any]] = {coming, ending}
-                await asyncio.wait(awaited, timeout=self._bounds.heartbeat_s, return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait(awaited, timeout=heartbeat_s, return_when=asyncio.FIRST_COMPLETED)
                 if coming.done():
                     event, coming = coming.result(), None
                     if event is None:

@@ -100,6 +100,11 @@ class Deltas:
         self._late = asyncio.create_task(self.flush())  # kept, or the collector might end it
 
 
+def progress_message(effect_id: str, attempt: int, text: str) -> bytes:
+    """The live message of a report of progress, given as JSON text."""
+    return codec.pack(["progress", effect_id, attempt, wall_ms(), text])
+
+
 class Progress:
     """The function that `ToolContext.report_progress` calls, from any thread.
 
@@ -120,8 +125,8 @@ class Progress:
     def __call__(self, value: Any, message: str | None, **how_far: Any) -> None:
         """Report a JSON value and a text, and how far the body is (`status`, `loaded`, `total`, if known)."""
         text = jsontext.dumps({"value": value, "message": message, **how_far})
-        head = ["progress", self._request.effect_id, self._request.attempt, wall_ms()]
-        last, payload = codec.pack([*head, _short(text, value, message, how_far)]), codec.pack([*head, text])
+        run = self._request.effect_id, self._request.attempt
+        last, payload = progress_message(*run, _short(text, value, message, how_far)), progress_message(*run, text)
         with self._lock:
             self._last = last
             self._waiting.append(payload)

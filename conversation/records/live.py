@@ -4,6 +4,9 @@ from typing import Any, Literal, TypeAlias, get_args
 
 from holdfast.conversation.record import Record
 
+PROGRESS_BYTES = 64 << 10
+"""The most bytes of JSON text in one report of progress."""
+
 
 class LiveBase(Record):
     """The base of every live event.

@@ -401,6 +401,8 @@ export interface Scope {
 }
 /** The call may run, with its own arguments or with edited ones. */
 export interface ApproveDecision {
+  /** The client that has claimed the call, if this is its result: nobody else's is taken then. */
+  client_id?: string | null;
   /** Edited arguments, a JSON object; null: the call's own. */
   arguments?: { [name: string]: Json } | null;
   /** Why; the log keeps it. */
@@ -411,12 +413,16 @@ export interface ApproveDecision {
 }
 /** The call must not run, or the person will not answer. */
 export interface DenyDecision {
+  /** The client that has claimed the call, if this is its result: nobody else's is taken then. */
+  client_id?: string | null;
   /** Why; the model reads it. */
   reason?: string;
   decision: "deny";
 }
 /** The call's result; `false`, `0`, `""` and `null` are answers like any other. */
 export interface AnswerDecision {
+  /** The client that has claimed the call, if this is its result: nobody else's is taken then. */
+  client_id?: string | null;
   /** Any JSON value. */
   value: Json;
   /** Why; the log keeps it. */
@@ -425,6 +431,8 @@ export interface AnswerDecision {
 }
 /** The client could not produce a result, or a lost run is to count as failed. */
 export interface FailDecision {
+  /** The client that has claimed the call, if this is its result: nobody else's is taken then. */
+  client_id?: string | null;
   /** What went wrong; the model reads it. */
   error: string;
   /** Why; the log keeps it. */
@@ -433,18 +441,24 @@ export interface FailDecision {
 }
 /** A lost run is to run again: with the same arguments and idempotency key, `attempt` + 1. */
 export interface RedispatchDecision {
+  /** The client that has claimed the call, if this is its result: nobody else's is taken then. */
+  client_id?: string | null;
   /** Why; the log keeps it. */
   reason?: string;
   decision: "redispatch";
 }
 /** The call is dropped, and its turn goes on without it. */
 export interface CancelDecision {
+  /** The client that has claimed the call, if this is its result: nobody else's is taken then. */
+  client_id?: string | null;
   /** Why; the model reads it. */
   reason?: string;
   decision: "cancel";
 }
 /** A verdict on a review that a tool's body asked for. */
 export interface ReviewDecision {
+  /** The client that has claimed the call, if this is its result: nobody else's is taken then. */
+  client_id?: string | null;
   /** `allow`, `block`, or `review`: the agent is to revise it, and may ask again. */
   verdict: "allow" | "block" | "review";
   /** What the agent reads beside the verdict. */

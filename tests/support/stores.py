@@ -1,5 +1,6 @@
 """What a client stands on in unit tests: a store at hand, and no way to the actors, or writers in their place."""
 
+import asyncio
 import time
 from collections import OrderedDict
 from contextlib import asynccontextmanager
@@ -55,6 +56,7 @@ class WithActors(InMemory):
         super().__init__(store, app)
         self.writers = {writer.conversation_id: writer for writer in writers}
         self.delivered: list[Any] = []
+        self._writing = asyncio.Lock()
         self.failing: HoldfastError | None = None
 
     @property
@@ -78,7 +80,8 @@ class WithActors(InMemory):
         if self.failing is not None:
             return delivery.given_up(self.failing)
         try:
-            return Replied(await (await self.writer(delivery)).do(lambda _: delivery.command, now=now()))
+            async with self._writing:
+                return Replied(await (await self.writer(delivery)).do(lambda _: delivery.command, now=now()))
         except HoldfastError as error:
             return Refused(error)
 

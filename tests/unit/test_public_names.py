@@ -13,20 +13,20 @@ from holdfast.errors import HoldfastError, InvalidDecision
 PUBLIC = {
     "": """
         Agent AgentNotFound AgentRow AlreadyVoted Ancestor Answer App AppDiffersWarning AppNotFound AppNotPublished
-        Approve Approvers AsyncClient AsyncConversation AsyncListEvent AsyncPendingCall AuditBreak AuditEntry
-        AuditReport BatchRefused Cancel Cancelled CipherFailed CipherMissing Client ClusterError ClusterStopped
-        ClusterUnavailable ConfigurationError Conversation ConversationBusy ConversationEnded ConversationExists
-        ConversationNotFound ConversationRow ConversationState CorruptStore Decision Deny DurabilityWarning Email
-        Escalate Event Fail FailureReason Fenced FilePart Given GivenVote Grant HoldfastError HomeUnusable ImagePart
-        Interrupted InvalidConversationId InvalidDecision InvalidInput InvalidLink InvalidMessage InvalidRule
-        LateResult LeaseHeld Level Limits Link LinkProblem ListEvent ListEventKind Message MessageNotFound MessagePage
-        MessageStatus NewerRecord Node NotPermitted NotQueued Notice NoticeKind Notify OlderRelease Origin OtherBuild
-        OutcomeUnknown Overloaded Page Pause PendingCall Principal Proof Quarantined Question QueueFull QueuedMessage
-        QuotaUsedUp Receipt Redispatch Report Review ReviewVerdict Rule RuleCheck Rules RunningCall Scope
-        ServerRefused ServerUnavailable Slack StaleCall StaleReason Status StopReason StoreError StoreUnavailable
-        Suspend SuspensionKind Target TextPart TooManyClients Tool ToolContext ToolRow Turn TurnContext TurnNotFound
-        TurnStatus Unattended UnattendedCall Undelivered UnsupportedServer Usage Wait Webhook When WrongCluster WrongStore
-        __version__ ask_user_questions delegate tool
+        Approve Approvers AsyncAttached AsyncClient AsyncConversation AsyncListEvent AsyncPendingCall Attached
+        AuditBreak AuditEntry AuditReport BatchRefused Cancel Cancelled CipherFailed CipherMissing ClaimReceipt Client
+        ClientContext ClusterError ClusterStopped ClusterUnavailable ConfigurationError Conversation ConversationBusy
+        ConversationEnded ConversationExists ConversationNotFound ConversationRow ConversationState CorruptStore
+        Decision Deny DurabilityWarning Email Escalate Event Fail FailureReason Fenced FilePart Given GivenVote Grant
+        HoldfastError HomeUnusable ImagePart Interrupted InvalidConversationId InvalidDecision InvalidInput InvalidLink
+        InvalidMessage InvalidRule LateResult LeaseHeld Level Limits Link LinkProblem ListEvent ListEventKind Message
+        MessageNotFound MessagePage MessageStatus NewerRecord Node NotPermitted NotQueued Notice NoticeKind Notify
+        OlderRelease OnDetach Origin OtherBuild OutcomeUnknown Overloaded Page Pause PendingCall Principal Proof
+        Quarantined Question QueueFull QueuedMessage QuotaUsedUp Receipt Redispatch Report Review ReviewVerdict Rule
+        RuleCheck Rules RunningCall Scope ServerRefused ServerUnavailable Slack StaleCall StaleReason Status StopReason
+        StoreError StoreUnavailable Suspend SuspensionKind Target TextPart TooManyClients Tool ToolContext ToolRow Turn
+        TurnContext TurnNotFound TurnStatus Unattended UnattendedCall Undelivered UnsupportedServer Usage Wait Webhook
+        When WrongCluster WrongStore __version__ ask_user_questions delegate tool
     """,
     "events": """
         Approval ApproverTerms ArgumentsDelta CallAssigned CallClaimed CallCommented CallEscalated CallGivenBack
@@ -65,17 +65,18 @@ PUBLIC = {
     """,
     "client": """
         AgentNotFound AgentRow AlreadyVoted Ancestor Answer AppDiffersWarning AppNotFound AppNotPublished Approve
-        AsyncClient AsyncConversation AsyncListEvent AsyncPendingCall AuditBreak AuditEntry AuditReport BatchRefused
-        Cancel Cancelled CipherFailed CipherMissing Client ClusterStopped ClusterUnavailable ConfigurationError
-        Conversation ConversationBusy ConversationEnded ConversationExists ConversationNotFound ConversationRow
-        ConversationState Decision Deny DurabilityWarning Event Fail FailureReason FilePart Given GivenVote Grant
-        HoldfastError ImagePart Interrupted InvalidConversationId InvalidDecision InvalidInput InvalidLink
-        InvalidMessage InvalidRule LateResult Level Link LinkProblem ListEvent ListEventKind Message MessageNotFound
-        MessagePage MessageStatus Node NotPermitted NotQueued OlderRelease Origin OtherBuild OutcomeUnknown Overloaded
-        Page Pause PendingCall Principal Proof Quarantined Question QueueFull QueuedMessage QuotaUsedUp Receipt
-        Redispatch Review ReviewVerdict RuleCheck RunningCall Scope ServerRefused ServerUnavailable StaleCall
-        StaleReason Status StopReason StoreError StoreUnavailable SuspensionKind Target TextPart
-        TooManyClients ToolRow Turn TurnNotFound TurnStatus Undelivered Usage Wait When WrongCluster WrongStore
+        AsyncAttached AsyncClient AsyncConversation AsyncListEvent AsyncPendingCall Attached AuditBreak AuditEntry
+        AuditReport BatchRefused Cancel Cancelled CipherFailed CipherMissing ClaimReceipt Client ClientContext
+        ClusterStopped ClusterUnavailable ConfigurationError Conversation ConversationBusy ConversationEnded
+        ConversationExists ConversationNotFound ConversationRow ConversationState Decision Deny DurabilityWarning Event
+        Fail FailureReason FilePart Given GivenVote Grant HoldfastError ImagePart Interrupted InvalidConversationId
+        InvalidDecision InvalidInput InvalidLink InvalidMessage InvalidRule LateResult Level Link LinkProblem ListEvent
+        ListEventKind Message MessageNotFound MessagePage MessageStatus Node NotPermitted NotQueued OlderRelease
+        OnDetach Origin OtherBuild OutcomeUnknown Overloaded Page Pause PendingCall Principal Proof Quarantined Question
+        QueueFull QueuedMessage QuotaUsedUp Receipt Redispatch Review ReviewVerdict RuleCheck RunningCall Scope
+        ServerRefused ServerUnavailable StaleCall StaleReason Status StopReason StoreError StoreUnavailable
+        SuspensionKind Target TextPart TooManyClients ToolRow Turn TurnNotFound TurnStatus Undelivered Usage Wait When
+        WrongCluster WrongStore
     """,
     "server": """
         Authentication Authenticator Bounds Caller Credential InvalidToken Issuer Presented Proxy create_app drain

@@ -20,9 +20,10 @@ async def test_every_operation_says_what_it_takes_to_call_it(api):
     assert set(told["components"]["securitySchemes"]) == {"bearer"}
     for operation in OPERATIONS:
         wanted = [] if operation.scope is None else [{"bearer": [scope.value for scope in operation.scopes]}]
+        wanted += [] if operation.instead is None else [{"bearer": [operation.instead.value]}]
         assert told["paths"][operation.path][operation.method.lower()]["security"] == wanted
     cancelling = told["paths"]["/v1/conversations/{conversation_id}/cancel-pending"]["post"]
-    assert cancelling["security"] == [{"bearer": ["start", "decide"]}]
+    assert cancelling["security"] == [{"bearer": ["start", "decide"]}, {"bearer": ["client"]}]
     assert {operation.name for operation in OPERATIONS if operation.scope is None} == {"health", "ready", "redeem"}
 
 

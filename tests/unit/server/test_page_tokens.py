@@ -38,7 +38,7 @@ async def api(client):
 
 @pytest.fixture
 async def back_end(client):
-    _, text = await client.access.create_key("shop", ["read", "start", "decide", "admin"], roles=["lead"])
+    _, text = await client.access.create_key("shop", ["read", "start", "decide", "client", "admin"], roles=["lead"])
     return bearer(text)
 
 
@@ -52,7 +52,8 @@ async def other(store, stack):
 
 @pytest.fixture
 async def page(api, back_end, waiting):
-    made = await api("POST", "/v1/page-tokens", 201, json=BODY | {"kinds": ["approval", "elicitation"]}, headers=back_end)
+    body = BODY | {"scopes": ["read", "decide", "start", "client"], "kinds": ["approval", "elicitation"]}
+    made = await api("POST", "/v1/page-tokens", 201, json=body, headers=back_end)
     return bearer(made["token"])
 
 
@@ -140,12 +141,13 @@ def test_each_operation_that_a_page_may_call_names_the_conversation():
                 "/grants/{grant_id}",
                 "/queue",
                 "/queue/{message_id}",
+                "/attach",
             )
         ),
         *(f"/v1/conversations/{{conversation_id}}/{verb}" for verb in ("cancel", "cancel-pending", "interrupt")),
         "/v1/pending/{suspension_id}",
         "/v1/pending/{suspension_id}/assign",
-        "/v1/pending/{suspension_id}/comment",
+        *(f"/v1/pending/{{suspension_id}}/{verb}" for verb in ("comment", "claim", "give-back", "progress")),
         "/v1/pending/{suspension_id}/resolve",
         "/v1/pending/resolve-each",  # which looks at the conversation of each
     }
@@ -188,12 +190,13 @@ async def test_a_suspension_of_another_conversation_seems_not_to_be_there(api, p
     assert [view.suspension_id for view in await other.store.pending_of("c-2")] == [foreign]
 
 
-@pytest.mark.parametrize("lacking", ["read", "decide", "start"])
+@pytest.mark.parametrize("lacking", ["read", "decide", "start", "client"])
 async def test_nobody_lends_what_they_may_not_do_themselves(api, client, waiting, lacking):
     _, text = await client.access.create_key("shop", [scope for scope in EVERY if scope != lacking])
-    refused = await api("POST", "/v1/page-tokens", 403, json=BODY, headers=bearer(text))
+    every = ["read", "decide", "start", "client"]
+    refused = await api("POST", "/v1/page-tokens", 403, json=BODY | {"scopes": every}, headers=bearer(text))
     assert (refused["code"], refused["scope"]) == ("not_permitted", lacking)
-    rest = [scope for scope in ("read", "decide", "start") if scope != lacking]
+    rest = [scope for scope in every if scope != lacking]
     status = 403 if lacking == "start" else 201
     await api("POST", "/v1/page-tokens", status, json=BODY | {"scopes": rest}, headers=bearer(text))
 
@@ -217,10 +220,9 @@ async def test_a_page_may_do_what_was_lent_alone(api, back_end, waiting, stack):
         {"conversation_id": None},
         {"scopes": []},
         {"scopes": ["admin"]},
-        {"scopes": ["client"]},
         {"scopes": ["read", "admin"]},
         {"scopes": "read"},
-        {"scopes": ["read"] * 4},
+        {"scopes": ["read"] * 5},
         {"kinds": []},
         {"kinds": ["everything"]},
         {"kinds": "approval"},

@@ -73,7 +73,7 @@ MODELS = sorted({*READ, *TOLD}, key=lambda model: model.__name__)
 
 def test_every_route_for_pages_is_one_of_the_api():
     assert {one.name for one in ROUTES} == page_view.OPERATIONS
-    assert {one.name for one in ROUTES if one.reply is None} == {"followConversation", "showForm", "readForm"}
+    assert {one.name for one in ROUTES if one.reply is None} == {"followConversation", "attach", "showForm", "readForm"}
 
 
 def test_the_table_has_the_replies_and_events_that_a_page_may_read_and_nothing_else():
