@@ -13,7 +13,7 @@ from holdfast.conversation import AgentSpec, BeginTurn, Command, Event, Judgemen
 from holdfast.conversation.judging.machine import effect_of
 from holdfast.conversation.log.owed import owed_by, quarantine_owes
 from holdfast.conversation.records.command_base import Looking
-from holdfast.conversation.records.commands import TurnPrepared
+from holdfast.conversation.records.commands import RunRuled, TurnPrepared
 from holdfast.conversation.records.idempotency import IdempotencyRecord
 from holdfast.conversation.records.input_commands import Start
 from holdfast.errors import CorruptStore, HoldfastError, NewerRecord, StoreError
@@ -212,7 +212,7 @@ class Judge:
                 passing=judgement.passing,
                 seen=held.seen,
                 claim=held.claim,
-                until_ms=_until_ms(prepared, command) if judgement.events else None,
+                until_ms=_until_ms(prepared, stamped) if judgement.events else None,
                 due_at=judgement.due_at,
                 **held.owes(judgement.events, after, begins.spec if begins is not None else spec),
             )
@@ -274,4 +274,6 @@ def _until_ms(prepared: TurnPrepared | None, command: Command) -> int | None:
     times = [None if prepared is None else prepared.until_ms]
     if isinstance(command, Start) and command.parent is not None:
         times += (command.parent.must_end_by, command.not_after)
+    if isinstance(command, RunRuled) and not command.is_late(command.now):
+        times.append(command.until_ms)
     return min((at for at in times if at is not None), default=None)

@@ -14,6 +14,7 @@ from holdfast.agent.callback import InThread
 from holdfast.agent.disclosure import told
 from holdfast.agent.suspend import Terms, noticed, suspend_in
 from holdfast.conversation import Decision, Event, Limits, Resume, RunFinished, RunRuled, RunSuspended
+from holdfast.conversation.judging.granting import ENDED
 from holdfast.conversation.records.events import ConversationStarted, MessageAccepted, SuspensionSettled
 from holdfast.conversation.terms.decisions import DecisionRecord
 from holdfast.conversation.terms.parts import Attachment, result_of, size_of
@@ -34,8 +35,8 @@ from .work_spans import run_span
 
 logger = logging.getLogger("holdfast.worker")
 
-NOT_GRANTED = RuleVerdict(effect=RuleEffect.ASK, reason="the grant by which it was to run has ended")
-"""The verdict on a run that relied on grants and could not be claimed."""
+LETS_GO = RuleVerdict(effect=RuleEffect.ALLOW)
+"""The verdict on a call that is carried out elsewhere, if neither the rules nor the app's functions are against it."""
 TOLD_S = 10.0
 """Seconds for the app's `errors=` function to say what the model is told of an exception."""
 WENT_ON = "its body caught its own Suspend, and went on without a decision"
@@ -83,7 +84,8 @@ async def run(
 ) -> RunOutcome | NoOutcome:
     """Claim the run, run its body, record its outcome and return it; `NOT_MINE` if it was not runnable (in time).
 
-    A run that the rules in force block is not claimed: their verdict is its outcome. If this raises, no body has run.
+    A run that the rules in force block is not claimed: their verdict is its outcome. So it is if they allow a call that is
+    carried out elsewhere. If this raises, no body has run.
     """
     bench.reached(Step.RUN_1_ASKED)
     # Everything that can fail before the body does so before the claim.
@@ -105,12 +107,12 @@ async def run(
         attended=inputs.started.attended if isinstance(inputs.started, ConversationStarted) else True,
     )
 
-    async def refused(ruled: RuleVerdict) -> RunRuled | NoOutcome:
+    async def unclaimed(ruled: RuleVerdict, until_ms: int | None = None) -> RunRuled | NoOutcome:
         asks = ruled.effect is RuleEffect.ASK and not turn.attended and unreadable is None
         ruling = await decided_alone(bench, request, agent, arguments, turn=turn, ruled=ruled) if asks else None
         if inputs.last is not None and await inputs_of(bench.store, request) != inputs:
             return NoOutcome.NOT_MINE  # the log was restored meanwhile, and holds something else
-        outcome = RunRuled(effect_id=request.effect_id, ruled=ruled, ruling=ruling)
+        outcome = RunRuled(effect_id=request.effect_id, ruled=ruled, ruling=ruling, until_ms=until_ms)
         recorded = await bench.store.refuse(
             request.conversation_id, request.effect_id, incarnation=claim.incarnation, outcome=codec.encode(outcome)
         )
@@ -121,8 +123,10 @@ async def run(
     edits = isinstance(inputs.source, SuspensionSettled)
     ruled, in_force_until = await judged(bench, request, agent, known, turn, edits=edits)
     if ruled is not None:
-        return await refused(ruled)
+        return await unclaimed(ruled)
     until = earliest(await bench.admit(request.agent), in_force_until, request.grants_until)
+    if request.judges_only:
+        return await unclaimed(LETS_GO, until)
     claimed = await bench.store.claim(
         request.conversation_id,
         request.effect_id,
@@ -135,7 +139,7 @@ async def run(
     )
     if not claimed:
         # Perhaps the grants have ended: the machine checks which still hold, and asks a person if none does.
-        return await refused(NOT_GRANTED) if request.grants else NoOutcome.NOT_MINE
+        return await unclaimed(ENDED) if request.grants else NoOutcome.NOT_MINE
     claim.made()
     bench.reached(Step.RUN_2_CLAIMED)
     with run_span(request, arguments, bench.content) as span:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from holdfast.conversation.records.calls import Suspension
+from holdfast.conversation.records.calls import Call, Suspension
 from holdfast.conversation.records.commands import Revoke, RevokeGiven
 from holdfast.conversation.records.events import GivenRevoked, GrantGiven, GrantRevoked, SettledBy, WithdrawnVote
 from holdfast.conversation.records.state import State
@@ -11,6 +11,7 @@ from holdfast.conversation.terms.approvers import ApproverTerms, gave
 from holdfast.conversation.terms.decisions import SuspensionKind
 from holdfast.conversation.terms.grants import MOST_GRANTS, Grant, ScopeGiven
 from holdfast.conversation.terms.principal import Proof
+from holdfast.conversation.terms.rule_verdict import RuleEffect, RuleVerdict
 from holdfast.errors import InvalidDecision, InvalidInput
 
 from .judgement import Judgement
@@ -18,6 +19,8 @@ from .progress import Draft, advance, check_words, go_on, granted, settled
 
 MAY_NOT = "the giver of the grant may no longer decide this call"
 """The recorded reason of a grant's end if a run by that grant was blocked."""
+ENDED = RuleVerdict(effect=RuleEffect.ASK, reason="the grant by which it was to run has ended")
+"""The verdict on a call that was to go on by grants that are no longer in force."""
 
 
 def check_room(state: State, more: int, *, now: int) -> None:
@@ -44,6 +47,11 @@ def release(draft: Draft) -> None:
         resumed = call.resumed + (call.attempt > 0)
         changes = {"grants": by, "held_at": 0, "resumed": resumed, "suspension": None, "approvers": call.deciders}
         go_on(draft, call.model_copy(update=changes))
+
+
+def in_force(draft: Draft, call: Call) -> bool:
+    """Whether all grants by which a call is to go on are in force; true if it needs none."""
+    return {grant.grant_id for grant in draft.state.grants if grant.is_active(draft.now)}.issuperset(call.grants)
 
 
 def revoke(state: State, command: Revoke) -> Judgement:

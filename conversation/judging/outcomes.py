@@ -32,7 +32,7 @@ from holdfast.conversation.text.envelope import failure
 
 from . import delegating, granting
 from .judgement import Judgement
-from .progress import PAUSED, Draft, advance, asks, begin, deny, drafted, fail, finish, granted, join, schedule, suspend, take
+from .progress import PAUSED, Draft, advance, asks, begin, deny, drafted, fail, finish, granted, hand_over, join, schedule, suspend, take
 from .table import LATE
 from .unattended import ruling_at_proposal
 
@@ -153,7 +153,7 @@ def run_over(state: State, command: RunFinished | RunSuspended | RunRuled | RunL
         case RunSuspended():
             _suspended(draft, call, command)
         case RunRuled():
-            _ruled(draft, call, command.ruled)
+            _ruled(draft, call, command)
         case RunLost():
             _lost(draft, call)
     advance(draft)
@@ -192,16 +192,23 @@ def _unshowable(call: Call, command: RunSuspended) -> str | None:
     return None
 
 
-def _ruled(draft: Draft, call: Call, ruled: RuleVerdict) -> None:
-    """Settle or suspend a call whose run the rules in force block. An approval of the same arguments still counts."""
+def _ruled(draft: Draft, call: Call, command: RunRuled) -> None:
+    """Settle or suspend a call whose run the rules in force block, or hand it over. An approval of its arguments counts."""
+    ruled = command.ruled
     granting.lapse(draft, ruled.lapsed)
-    if ruled.effect is RuleEffect.DENY:
-        deny(draft, call.tool_call_id, ruled)
-    elif ruled.effect is RuleEffect.ASK and not call.is_approved(ruled.approvers):
-        _ask_first(draft, call, ruled)
-    else:  # an approved call needs no grant
-        grants = () if ruled.effect is RuleEffect.ASK else call.grants
-        schedule(draft, call.model_copy(update={"resumed": call.resumed + 1, "grants": grants}))
+    match ruled.effect:
+        case RuleEffect.DENY:
+            deny(draft, call.tool_call_id, ruled)
+        case RuleEffect.ASK if not call.is_approved(ruled.approvers):
+            _ask_first(draft, call, ruled)
+        case RuleEffect.ASK:  # an approved call needs no grant
+            schedule(draft, call.model_copy(update={"resumed": call.resumed + 1, "grants": ()}))
+        case RuleEffect.ALLOW if command.is_late(draft.now):
+            schedule(draft, call.model_copy(update={"resumed": call.resumed + 1}))
+        case RuleEffect.ALLOW if not granting.in_force(draft, call):
+            _ask_first(draft, call, granting.ENDED)
+        case RuleEffect.ALLOW:
+            hand_over(draft, call)
 
 
 def _ask_first(draft: Draft, call: Call, ruled: RuleVerdict) -> None:
@@ -226,6 +233,9 @@ def _ask_first(draft: Draft, call: Call, ruled: RuleVerdict) -> None:
 
 
 def _lost(draft: Draft, call: Call) -> None:
+    if call.executor is Executor.CLIENT:  # nothing has run anywhere
+        schedule(draft, call)
+        return
     match call.on_lost:
         case OnLost.REDISPATCH:
             by = granted(draft, call) if call.grants else None

@@ -196,7 +196,7 @@ def begin(draft: Draft, call: Call, **asked: Any) -> None:
     else:
         by = granted(draft, call) if call.approval is Approval.REQUIRED and not call.decided_at else None
         call = call.model_copy(update={"grants": by or ()})
-        if call.executor not in CARRIED_OUT_BY:
+        if call.executor not in CARRIED_OUT_BY or _is_judged_again(draft, call):
             schedule(draft, call)
             return
         kind = CARRIED_OUT_BY[call.executor]
@@ -211,9 +211,24 @@ def go_on(draft: Draft, call: Call) -> None:
         begin(draft, call)
 
 
+def _is_judged_again(draft: Draft, call: Call) -> bool:
+    """Whether the rules in force are asked before a client is given the call: it has waited, or a grant lets it go on.
+
+    Rules may have been published meanwhile, and neither the state nor the spec knows them.
+    """
+    return call.executor is Executor.CLIENT and (bool(call.grants) or draft.state.calls.of(call.tool_call_id) is not None)
+
+
 def schedule(draft: Draft, call: Call) -> None:
-    """Make the next run of a server call outstanding."""
-    draft.emit(call.carried(RunScheduled, at=draft.now, attempt=call.attempt + 1, batch_id=draft.batch_id))
+    """Make the next run of a call outstanding; no run of a client's call is an attempt, since none has a body."""
+    resumed = call.attempt if call.executor is Executor.CLIENT else call.resumed
+    about: dict[str, Any] = {"attempt": call.attempt + 1, "resumed": resumed, "batch_id": draft.batch_id}
+    draft.emit(call.carried(RunScheduled, at=draft.now, **about))
+
+
+def hand_over(draft: Draft, call: Call) -> None:
+    """Suspend a call that the rules in force let a client carry out."""
+    suspend(draft, call, CARRIED_OUT_BY[call.executor], prompt=_held(draft, call).get("prompt"))
 
 
 def _hold(draft: Draft, call: Call, **asked: Any) -> None:
@@ -400,16 +415,19 @@ def advance(draft: Draft) -> None:
     if turn is None:
         return
     for call in _ready(draft):
-        held = draft.command.read.get(call.held_at)
-        names = ("prompt", "rule_reason", "on_timeout")
-        asked = {name: getattr(held, name) for name in names} if isinstance(held, CallHeld) else {}
-        begin(draft, call, **asked)
+        begin(draft, call, **_held(draft, call))
     if draft.state.calls.any_open or draft.calls_model:
         return
     if turn.model_calls >= turn.max_model_calls:
         fail(draft, MAX_MODEL_CALLS.format(turn.max_model_calls), FailureReason.MAX_MODEL_CALLS)
     elif not (isinstance(draft.command, ModelReplied) and draft.command.finish_reason == PAUSED):
         join(draft)
+
+
+def _held(draft: Draft, call: Call) -> dict[str, Any]:
+    """What is said when a held call asks somebody, as it was held."""
+    held = draft.command.read.get(call.held_at)
+    return {name: getattr(held, name) for name in ("prompt", "rule_reason", "on_timeout")} if isinstance(held, CallHeld) else {}
 
 
 def join(draft: Draft) -> bool:

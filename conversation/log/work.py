@@ -7,6 +7,7 @@ from holdfast.conversation.records.calls import Call
 from holdfast.conversation.records.state import State, Status, Turn
 from holdfast.conversation.terms.approvers import ApproverTerms
 from holdfast.conversation.terms.principal import Proof
+from holdfast.conversation.terms.spec import Executor
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,8 @@ class CallModel:
 @dataclass(frozen=True)
 class RunTool:
     """Run a server call's callback, with the arguments in the event whose `seq` is `arguments_at`.
+
+    A call of another `executor` is carried out elsewhere: the rules in force and the app's functions are asked, and no more.
 
     `attempt` is the number of the run, `resumed` counts the runs that followed a decision on a suspension of the previous run.
     `message_seq` is the turn's message, `decided_at` the decision that let the call run, `passed_at` the decision that the body
@@ -63,6 +66,12 @@ class RunTool:
     passed_at: int = 0
     granted_at: int = 0
     givers: tuple[tuple[str, str], ...] = ()
+    executor: Executor = Executor.SERVER
+
+    @property
+    def judges_only(self) -> bool:
+        """Whether no body runs here: the call is carried out elsewhere, if the rules in force let it."""
+        return self.executor is not Executor.SERVER
 
 
 Effect: TypeAlias = BeginTurn | CallModel | RunTool

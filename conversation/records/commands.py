@@ -341,11 +341,26 @@ class RunSuspended(Outcome, Advancing):
 
 
 class RunRuled(Outcome, Advancing):
-    """The outcome of `RunTool` if the rules in force block the run; it was not claimed and did not begin."""
+    """The outcome of `RunTool` if the rules in force block the run, or allow a call that is carried out elsewhere.
+
+    The run was not claimed and did not begin. From `until_ms` on (ms UTC) a call may not be handed over: the rules may be
+    others by then.
+    """
 
     kind: Literal["run_ruled"] = "run_ruled"
     ruled: RuleVerdict
     ruling: DecisionRecord | None = None
+    until_ms: int | None = None
+
+    def is_late(self, now: int) -> bool:
+        """Whether the verdict is too old at `now` (ms UTC) for a call to be handed over."""
+        return self.until_ms is not None and now >= self.until_ms
+
+    def reads(self, state: State, spec: AgentSpec | None) -> tuple[int, ...]:
+        """The `seq` of held calls' prompts, that of its own call first."""
+        call = state.calls.run(self.effect_id)
+        own = (call.held_at,) if call is not None and call.held_at else ()
+        return tuple(dict.fromkeys((*own, *super().reads(state, spec))))
 
 
 class RunLost(Outcome, Advancing):

@@ -149,9 +149,10 @@ class ModelAnswered(EventBase):
 
 
 class RunScheduled(CallEvent):
-    """A server call's run is outstanding from here on.
+    """A run is outstanding from here on: of a server call's callback, or of the check before a client is given its call.
 
     Attributes:
+        executor: Who produces the call's result. A client's call runs nowhere: a worker asks the rules in force about it.
         attempt: Which run of the call this is, from 1; each repetition of a lost run is one more.
         approval: Whether a person had to approve the call.
         resumed: How many of the call's runs, this one included, followed a decision on a suspension of the previous run.
@@ -160,12 +161,13 @@ class RunScheduled(CallEvent):
     """
 
     kind: Literal["run_scheduled"] = "run_scheduled"
-    LAST: ClassVar[str] = "arguments_at approval on_lost resumed decided_at batch_id rule targets grants approvers"
+    LAST: ClassVar[str] = "arguments_at approval on_lost resumed decided_at batch_id rule targets grants approvers executor"
     attempt: int
     approval: Approval = Approval.AUTO
     resumed: int = 0
     decided_at: int = 0
     grants: tuple[str, ...] = ()
+    executor: Executor = Executor.SERVER
 
 
 class CallHeld(CallEvent):
