@@ -118,7 +118,7 @@ EVENTS: Mapping[type[BaseModel], Row] = {
     log.ModelAnswered: Row("effect_id content calls finish_reason input_tokens output_tokens reasoning provider"),
     log.RequestedCall: Row("tool_call_id name arguments original_id", hidden="context"),
     log.RunScheduled: Row(
-        "tool_call_id tool attempt arguments_at approval resumed batch_id",
+        "tool_call_id tool executor attempt arguments_at approval resumed batch_id",
         hidden="on_lost decided_at rule targets grants approvers",
     ),
     log.CallHeld: Row(

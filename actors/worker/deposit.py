@@ -9,7 +9,7 @@ from holdfast.actors.activation.guest import LOOK_MS, TRIES, Guest
 from holdfast.actors.steps import Step
 from holdfast.actors.workers import ModelRequest, RunRequest, WorkOutcome
 from holdfast.backoff import Backoff
-from holdfast.conversation import RunFinished, RunSuspended, SuspensionKind
+from holdfast.conversation import RunFinished, RunRuled, RunSuspended, SuspensionKind
 from holdfast.conversation.records.events import CallResolved, CallSuspended
 from holdfast.conversation.text import jsontext
 from holdfast.errors import CipherFailed, Fenced, SettledBy, StoreError, StoreUnavailable
@@ -19,6 +19,8 @@ from .bench import Bench
 
 logger = logging.getLogger("holdfast.worker")
 
+MOST_BYTES = 256 << 10
+"""The largest snapshot with its log tail that a guest reads for a verdict."""
 _T = TypeVar("_T")
 
 
@@ -45,6 +47,16 @@ async def deposit(
     async with turn:
         judged = partial(_judged, bench, guest, request, outcome, incarnation)
         return await judged(visit=visit, recorded=recorded, keeps_late=keeps_late)
+
+
+async def judged_here(bench: Bench, request: RunRequest, outcome: RunRuled) -> bool:
+    """Judge a verdict that is recorded nowhere as a guest; false if it could not be written, so that it must be recorded."""
+    guest = bench.guest
+    if guest is None or not guest.allowed:
+        return False
+    async with guest.turn(request.conversation_id):
+        found = guest.known(request) or await bench.store.visit(request.conversation_id, most_bytes=MOST_BYTES)
+        return found is not None and await _tried(bench, guest, request, outcome, found) is True
 
 
 async def _visited(

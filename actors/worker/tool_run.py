@@ -28,7 +28,7 @@ from holdfast.persistence.views import arguments_in
 
 from .bench import Bench
 from .claims import Claim
-from .deposit import deposit
+from .deposit import deposit, judged_here
 from .live import Progress
 from .run_rules import decided_alone, earliest, judged
 from .work_spans import run_span
@@ -110,14 +110,8 @@ async def run(
     async def unclaimed(ruled: RuleVerdict, until_ms: int | None = None) -> RunRuled | NoOutcome:
         asks = ruled.effect is RuleEffect.ASK and not turn.attended and unreadable is None
         ruling = await decided_alone(bench, request, agent, arguments, turn=turn, ruled=ruled) if asks else None
-        if inputs.last is not None and await inputs_of(bench.store, request) != inputs:
-            return NoOutcome.NOT_MINE  # the log was restored meanwhile, and holds something else
         outcome = RunRuled(effect_id=request.effect_id, ruled=ruled, ruling=ruling, until_ms=until_ms)
-        recorded = await bench.store.refuse(
-            request.conversation_id, request.effect_id, incarnation=claim.incarnation, outcome=codec.encode(outcome)
-        )
-        bench.reached(Step.RUN_4_RECORDED)
-        return outcome if recorded else NoOutcome.NOT_MINE
+        return await _recorded(bench, request, inputs, claim.incarnation, outcome)
 
     known = None if unreadable is not None else arguments
     edits = isinstance(inputs.source, SuspensionSettled)
@@ -176,6 +170,20 @@ async def run(
         logger.exception("run %s of %s: its outcome cannot be recorded", request.effect_id, request.conversation_id)
     bench.reached(Step.RUN_4_RECORDED)
     return outcome
+
+
+async def _recorded(
+    bench: Bench, request: RunRequest, inputs: Inputs, incarnation: str, outcome: RunRuled
+) -> RunRuled | NoOutcome:
+    """Record the verdict on a run that was not claimed; `NOT_MINE` if the run is settled, or was claimed."""
+    if inputs.last is not None and await inputs_of(bench.store, request) != inputs:
+        return NoOutcome.NOT_MINE  # the log was restored meanwhile, and holds something else
+    recorded = not request.waits and await judged_here(bench, request, outcome)
+    recorded = recorded or await bench.store.refuse(
+        request.conversation_id, request.effect_id, incarnation=incarnation, outcome=codec.encode(outcome)
+    )
+    bench.reached(Step.RUN_4_RECORDED)
+    return outcome if recorded else NoOutcome.NOT_MINE
 
 
 def _outcome(request: RunRequest, inputs: Inputs, result: Said, limits: Limits) -> RunFinished | RunSuspended:

@@ -32,7 +32,23 @@ from holdfast.conversation.text.envelope import failure
 
 from . import delegating, granting
 from .judgement import Judgement
-from .progress import PAUSED, Draft, advance, asks, begin, deny, drafted, fail, finish, granted, hand_over, join, schedule, suspend, take
+from .progress import (
+    PAUSED,
+    Draft,
+    advance,
+    asks,
+    begin,
+    deny,
+    drafted,
+    fail,
+    finish,
+    granted,
+    hand_over,
+    join,
+    schedule,
+    suspend,
+    take,
+)
 from .table import LATE
 from .unattended import ruling_at_proposal
 
@@ -203,7 +219,7 @@ def _ruled(draft: Draft, call: Call, command: RunRuled) -> None:
             _ask_first(draft, call, ruled)
         case RuleEffect.ASK:  # an approved call needs no grant
             schedule(draft, call.model_copy(update={"resumed": call.resumed + 1, "grants": ()}))
-        case RuleEffect.ALLOW if command.is_late(draft.now):
+        case RuleEffect.ALLOW if command.is_late(draft.now) or call.executor is not Executor.CLIENT:
             schedule(draft, call.model_copy(update={"resumed": call.resumed + 1}))
         case RuleEffect.ALLOW if not granting.in_force(draft, call):
             _ask_first(draft, call, granting.ENDED)

@@ -313,6 +313,14 @@ class Recorder:
         await self.notes(f"a worker records what the rules say of {call_id}: {effect}")
         await self.does(f"the rules say of {call_id}: {effect}", lambda _: outcome)
 
+    async def hands_over(self, call_id: str, attempt: int = 1) -> None:
+        """A worker finds that the rules in force let a client have the call, and the conversation hears of it."""
+        ruled = RuleVerdict(effect=RuleEffect.ALLOW)
+        outcome = RunRuled(effect_id=f"{call_id}#{attempt}", ruled=ruled, until_ms=self.now + 10_000)
+        assert await self.store.refuse(CONVERSATION, outcome.effect_id, incarnation="i-1", outcome=codec.encode(outcome))
+        await self.notes(f"a worker records that the rules let {call_id} go")
+        await self.does(f"{call_id} waits for a client", lambda _: outcome)
+
     async def claims(self, call_id: str, tool: str, attempt: int = 1) -> None:
         """A worker claims a run; the first claim of all has no bound, and those with one are dated by the recorder."""
         await self.store.claim(CONVERSATION, f"{call_id}#{attempt}", incarnation="i-1", worker="worker:shop|1")
@@ -486,6 +494,7 @@ async def grants(tells: Recorder) -> None:
             await tells.runs(f"d_{name}", tool)
         if spec is DESK:
             await tells.does("the model asks the client, who need not ask", touching("share", {f"i_{name}": "src/i"}))
+            await tells.hands_over(f"i_{name}")
             await tells.decides("the client has shared it", f"i_{name}", Answer(value=True))
         await tells.does("Ana revokes a grant", said_by(ANA, steps.revoke(libraries, f"x-{name}-1", reason="enough")))
         await tells.does("the model asks again", touching(tool, {f"f_{name}": "src/f", f"h_{name}": "lib/h"}))
@@ -809,6 +818,7 @@ async def life(tells: Recorder) -> None:  # noqa: PLR0915 - a life is long
     await tells.decides("the age is answered", "age_1", Answer({"years": 7}))
     await tells.decides("the refund is approved with other arguments", "refund_1", Approve({"amount": 2**70}))
     await tells.decides("sharing is approved", "share_1", Approve())
+    await tells.hands_over("share_1")
     await tells.runs("refund_1", "refund", ok=False)
     await tells.decides("the client cannot locate", "locate_1", Fail("no GPS"))
     await tells.decides("the client has shared", "share_1", Answer(value=False))
@@ -822,6 +832,7 @@ async def life(tells: Recorder) -> None:  # noqa: PLR0915 - a life is long
     await tells.does("the client has not answered in time", steps.wake(), after_s=60)
     await tells.runs("lookup_2", "lookup", 2)
     await tells.decides("sharing is approved with other arguments", "share_2", Approve({"amount": 1}))
+    await tells.hands_over("share_2")
     await tells.decides("the client has shared nothing", "share_2", Answer(None))
     await tells.does("the model is done", steps.reply("done"))
 

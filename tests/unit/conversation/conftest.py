@@ -19,6 +19,7 @@ from writer import (
     reschedule,
     resolve,
     resolve_many,
+    rule,
     send,
     start,
     suspend,
@@ -29,6 +30,7 @@ from writer import (
 from holdfast.conversation import (
     AgentSpec,
     Approval,
+    Approve,
     Executor,
     Limits,
     OnLost,
@@ -43,6 +45,7 @@ from holdfast.conversation import (
 from holdfast.conversation.log.index import facts
 from holdfast.conversation.log.transcript import Transcript
 from holdfast.conversation.records.command_base import Looking
+from holdfast.conversation.terms.rule_verdict import RuleEffect
 
 BEGAN_AT = 1_700_000_000_000
 AMOUNT = '{"type":"object","properties":{"amount":{"type":"integer","maximum":100}},"required":["amount"]}'
@@ -149,7 +152,7 @@ class Conversation:
     start, send, resolve, end, wake = map(said, (start, send, resolve, end, wake))
     cancel, cancel_pending, claim, give_back = map(said, (cancel, cancel_pending, claim, give_back))
     begin, reply, fail_model, finish, lose, suspend = map(said, (begin, reply, fail_model, finish, lose, suspend))
-    resolve_many = said(resolve_many)
+    resolve_many, rule = said(resolve_many), said(rule)
     interrupt, withdraw, reschedule = map(said, (interrupt, withdraw, reschedule))
 
     def call(self, *calls, **answer):
@@ -174,6 +177,12 @@ class Conversation:
             self.suspend(waiting, response_schema="{}")
         assert self.suspension(waiting).kind is kind
         return waiting
+
+    def approve(self, tool_call_id, decision=None):
+        """Approve a client's call, and hand it over: the rules in force let it."""
+        judgement = self.resolve(decision or Approve(), tool_call_id, suspension_id=self.suspension(tool_call_id).suspension_id)
+        self.rule(tool_call_id, RuleEffect.ALLOW)
+        return judgement
 
     def run(self, tool_call_id):
         """The run of a call that is outstanding."""

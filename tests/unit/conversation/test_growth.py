@@ -4,7 +4,7 @@ import sys
 from collections import Counter
 
 import pytest
-from writer import begin, call, cancel, finish, lose, resolve, revoke, send, start, wake
+from writer import begin, call, cancel, finish, lose, resolve, revoke, rule, send, start, wake
 
 from holdfast.conversation import (
     AgentSpec,
@@ -28,6 +28,7 @@ from holdfast.conversation.records.commands import Assign, Comment, EscalateCall
 from holdfast.conversation.terms.approvers import MOST_BYTES, MOST_NAMES, MOST_VOTES, Approvers, terms_of
 from holdfast.conversation.terms.grants import LONGEST_VALUE, MOST_GRANTS, MOST_TARGETS, CallTarget, Level, Scope
 from holdfast.conversation.terms.principal import Proof
+from holdfast.conversation.terms.rule_verdict import RuleEffect
 from holdfast.errors import AlreadyVoted, InvalidDecision, InvalidInput
 from holdfast.persistence import codec
 
@@ -196,11 +197,16 @@ def test_finding_unique_ids_compares_no_id_with_all_others():
 def test_every_call_of_an_answer_may_be_decided_on_in_any_order():
     _, state = asked_for("share", 40)
     for number in [*range(39, -1, -1), *range(40)]:
-        decision = Approve() if state.calls[number].suspensions == 1 else Answer(number)
-        judgement = decide(state, resolution(state, number, decision, NOW + 100 - number))
+        approves = state.calls[number].suspensions == 1
+        judgement = decide(state, resolution(state, number, Approve() if approves else Answer(number), NOW + 100 - number))
         changes = delta(state, judgement.state, judgement.events)
         assert [entry.suspension_id for entry in changes.closed] == [state.calls[number].suspension.suspension_id]
         state = judgement.state
+        if approves:
+            assert len(changes.scheduled) == 1
+            state = decide(
+                state, said(state, rule(state.calls[number].tool_call_id, RuleEffect.ALLOW), NOW + 100 - number)
+            ).state
         waiting = [call.suspension for call in state.calls if call.suspension is not None]
         assert state.due_at == min((one.due_at for one in waiting), default=None)
     assert not state.calls.any_open

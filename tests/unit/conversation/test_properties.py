@@ -35,6 +35,7 @@ from holdfast.conversation import (
 from holdfast.conversation.log.index import pending_entries
 from holdfast.conversation.records.commands import ProposedCall, RunLost, TurnPrepared
 from holdfast.conversation.terms.decisions import DecisionRecord, SuspensionKind
+from holdfast.conversation.terms.rule_verdict import RuleEffect
 from holdfast.errors import ConversationEnded, HoldfastError
 
 TERMINAL = {"turn_completed", "turn_failed", "turn_cancelled"}
@@ -118,6 +119,12 @@ class Ledger:
     def open_calls(self):
         return [call for call in self.round if self.results[call] == 0]
 
+    @property
+    def at_clients(self):
+        return [
+            call for call in self.round if (tool := self.spec.tool(self.calls[call].name)) and tool.executor is Executor.CLIENT
+        ]
+
     def _message_accepted(self, seq, _event):
         self.messages.append(seq)
 
@@ -144,14 +151,17 @@ class Ledger:
         call = event.tool_call_id
         assert call in self.open_calls
         tool = self.spec.tool(self.calls[call].name)
-        assert tool.executor is Executor.SERVER
+        assert event.executor is tool.executor
+        assert tool.executor in (Executor.SERVER, Executor.CLIENT)
         assert call not in self.open_suspensions
         assert self.calls[call].arguments not in ("[]", "{", "NaN")
         if tool.approval == "required":
             assert call in self.approved, "it runs without an approval"
         self.attempts[call] += 1
         assert event.attempt == self.attempts[call]
-        if event.attempt > 1:
+        if tool.executor is Executor.CLIENT:  # nothing runs: the rules are asked, as often as need be
+            assert event.attempt - event.resumed == 1
+        elif event.attempt > 1:
             assert tool.on_lost in ("redispatch", "ask")
             assert (call in self.again) == (tool.on_lost == "ask"), "it runs again, and nobody said so"
             assert (call in self.running) == (tool.on_lost == "redispatch")
@@ -165,6 +175,8 @@ class Ledger:
         assert call in self.open_calls
         tool = self.spec.tool(self.calls[call].name)
         assert (call in self.running) == (self.attempts[call] > 0)
+        if tool.executor is Executor.CLIENT:  # the rules in force let it go
+            self.running.discard(call)
         assert event.suspension_id not in self.suspensions, "a suspension id was used before"
         assert call not in self.open_suspensions
         if call in self.running:  # its run is lost
@@ -203,7 +215,8 @@ class Ledger:
         if event.by == "cancellation":
             waited_as = [self.kinds[one] for one, call in self.suspensions.items() if call == event.tool_call_id]
             out_of_sight = waited_as[-1:] == ["client_exec"]
-            assert ("did not run" in event.content) == (self.attempts[event.tool_call_id] == 0 and not out_of_sight)
+            ran = self.attempts[event.tool_call_id] > 0 and event.tool_call_id not in self.at_clients
+            assert ("did not run" in event.content) == (not ran and not out_of_sight)
         self.running.discard(event.tool_call_id)
         self.results[event.tool_call_id] += 1
 
@@ -396,6 +409,8 @@ class Life(RuleBasedStateMachine):
         if how == "lost":
             return self._do(RunLost(effect_id=effect_id))
         ok = how == "ok"
+        if effect_id.rpartition("#")[0] in self.ledger.at_clients:
+            return self._do(steps.rule(effect_id, RuleEffect.ALLOW if ok else RuleEffect.DENY))
         content = '{"ok":true,"result":1}' if ok else '{"ok":false,"error":"boom"}'
         return self._do(RunFinished(effect_id=effect_id, ok=ok, content=content))
 

@@ -109,7 +109,7 @@ def test_decisions_that_are_too_much_together_are_refused(three, monkeypatch):
 def test_a_decision_for_an_earlier_wait_of_a_call_is_superseded_there_too(begun):
     [call] = begun.call("share")
     first = begun.suspension(call).suspension_id
-    begun.resolve(Approve(), call)
+    begun.approve(call)
     with begun.unchanged(), pytest.raises(BatchRefused) as refusal:
         begun.resolve_many({first: Deny()})
     assert refusal.value.errors[first].reason is StaleReason.SUPERSEDED

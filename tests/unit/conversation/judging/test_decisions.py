@@ -17,6 +17,7 @@ from holdfast.conversation import (
 )
 from holdfast.conversation.records.calls import CallStatus
 from holdfast.conversation.terms.decisions import DecisionKind, DecisionRecord, accepted
+from holdfast.conversation.terms.rule_verdict import RuleEffect
 from holdfast.errors import ConversationEnded, ConversationNotFound, InvalidDecision, StaleCall, StaleReason
 
 FALSY = [False, 0, "", None, [], {}, 0.0]
@@ -254,8 +255,8 @@ def test_a_gated_client_call_waits_twice(begun):
     [call] = begun.call("share")
     approval = begun.suspension(call)
     assert approval.kind is SuspensionKind.APPROVAL
-    # when it is approved
-    begun.resolve(Approve(), call, suspension_id=approval.suspension_id)
+    # when it is approved, and the rules in force let it go
+    begun.approve(call)
     # then it waits for the client, as another suspension with a deadline of its own
     execution = begun.suspension(call)
     assert execution.kind is SuspensionKind.CLIENT_EXEC
@@ -270,7 +271,7 @@ def test_a_gated_client_call_waits_twice(begun):
 def test_the_suspension_of_an_earlier_phase_is_superseded(begun):
     [call] = begun.call("share")
     approval = begun.suspension(call).suspension_id
-    first = begun.resolve(Approve(), call, suspension_id=approval).reply
+    first = begun.approve(call).reply
     for decision in (Approve(), Deny("no"), Answer({"years": 7}), Fail("x")):
         with begun.unchanged(), pytest.raises(StaleCall) as refusal:
             begun.resolve(decision, call, suspension_id=approval)
@@ -281,6 +282,7 @@ def test_the_suspension_of_an_earlier_phase_is_superseded(begun):
 def test_no_suspension_id_where_two_have_been_is_refused(begun):
     [call] = begun.call("share")
     begun.resolve(Approve(), call)  # only one has been yet
+    begun.rule(call, RuleEffect.ALLOW)
     with begun.unchanged(), pytest.raises(InvalidDecision) as refusal:
         begun.resolve(Answer({"years": 7}), call)
     assert refusal.value.field == "suspension_id"
@@ -326,9 +328,9 @@ def test_an_empty_edit_is_an_edit(conversations):
 
 def test_edited_arguments_of_a_gated_client_call_are_what_the_client_is_shown(begun):
     [call] = begun.call("share")
-    receipt = begun.resolve(Approve(arguments={"amount": 1}), call).reply
+    receipt = begun.approve(call, Approve(arguments={"amount": 1})).reply
     assert begun.state.turn.call(call).arguments_at == receipt.seq
-    assert begun.log[-1].arguments_at == receipt.seq
+    assert (begun.log[-1].kind, begun.log[-1].arguments_at) == ("call_suspended", receipt.seq)
 
 
 def test_suspension_ids_tell_conversations_calls_and_arguments_apart(conversations):
@@ -348,7 +350,7 @@ def test_the_second_suspension_has_an_id_of_its_own_even_if_its_arguments_are_th
     # given a gated client call, approved with the very arguments that the model gave
     [call] = begun.call(("share", '{"amount":5}'))
     approval = begun.suspension(call).suspension_id
-    begun.resolve(Approve(arguments={"amount": 5}), call)
+    begun.approve(call, Approve(arguments={"amount": 5}))
     # then what the client is shown is another suspension
     assert begun.suspension(call).suspension_id != approval
 

@@ -127,6 +127,7 @@ def test_a_gated_client_call_of_a_batch_goes_to_the_client_when_all_are_decided(
     begun.resolve(Approve(), calls[0])
     assert status(begun, *calls) == [HELD, AWAITING]
     begun.resolve(Deny(), calls[1])
+    begun.rule(calls[0], RuleEffect.ALLOW)
     assert begun.suspension(calls[0]).kind == "client_exec"
 
 
@@ -170,5 +171,6 @@ def test_prompts_of_held_calls_are_read_only_when_they_may_be_let_go(executing):
     begun.resolve(Approve(), calls[0])
     assert resolve(Approve(), calls[1])(begun.state).reads(begun.state, begun.spec) == (held_at,)
     begun.resolve(Approve(), calls[1])
+    begun.rule(calls[2], RuleEffect.ALLOW)
     [shown] = [event for event in begun.log if event.kind == "call_suspended" and event.tool_call_id == calls[2]]
     assert shown.prompt == "May it?"

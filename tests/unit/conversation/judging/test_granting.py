@@ -93,6 +93,8 @@ def test_a_tool_without_targets_is_covered_by_a_grant_for_the_tool_alone(begun):
 def test_a_clients_execution_says_by_which_grants_it_is_asked_for(begun):
     first, second = begun.call("share", "share")
     begun.resolve(Approve(scope=Scope("tool", "share", level="execute")), first)
+    for call in (first, second):
+        begun.rule(call, RuleEffect.ALLOW)
     later = begun.suspension(second)
     assert later.kind is SuspensionKind.CLIENT_EXEC
     [grant] = begun.state.grants

@@ -281,6 +281,7 @@ def test_a_client_has_its_part_of_a_call_that_a_function_approved(alone):
     conversation = alone()
     ruling = DecisionRecord.of(Approve())
     [call] = conversation.call(ProposedCall(tool_call_id="c1", name="share", arguments='{"amount":5}', ruling=ruling))
+    conversation.rule(call, RuleEffect.ALLOW)
     assert conversation.suspension(call).kind is SuspensionKind.CLIENT_EXEC
 
 

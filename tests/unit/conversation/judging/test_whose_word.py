@@ -232,11 +232,12 @@ def test_an_approval_alone_gives_the_body_no_decision(begun):
 def test_a_held_call_asks_what_its_tool_asks_after_a_scope_that_lets_its_siblings_go(conversations):
     spec = conversations.desk_with().model_copy(update={"execution": Execution.BATCH})
     begun = conversations(spec=spec).begun()
-    first, _, _ = begun.call(
+    first, _, last = begun.call(
         *(proposed(number=n, targets=(CallTarget(kind="path", value=f"s/{n}", level=Level.WRITE),)) for n in (1, 2)),
         proposed(tool="locate", number=3, prompt="Where are you?"),
     )
     begun.resolve(Approve(scope=Scope("path", "s/**", level="write")), first, principal=ANA)
+    begun.rule(last, RuleEffect.ALLOW)
     *_, asked = (event for event in begun.log if event.kind == "call_suspended")
     assert (asked.suspension_kind, asked.prompt) == (SuspensionKind.CLIENT_EXEC, "Where are you?")
 

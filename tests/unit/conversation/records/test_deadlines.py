@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.conversation import Answer, Approve, Limits, Status
+from holdfast.conversation import Answer, Limits, Status
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_an_answer_before_the_expiry_is_swept_counts_even_after_the_deadline(beg
 def test_a_deadline_ends_with_its_suspension(begun):
     [call] = begun.call("share")
     approval = begun.suspension(call)
-    begun.resolve(Approve(), call)
+    begun.approve(call)
     execution = begun.suspension(call)
     assert execution.expires_at < approval.expires_at
     begun.wake(at=execution.expires_at)

@@ -37,6 +37,7 @@ def test_a_call_that_a_rule_asks_about_waits_for_an_approval_and_then_goes_on(be
     if tool == "lookup":
         assert begun.run(call).attempt == 1
     else:
+        begun.rule(call, RuleEffect.ALLOW)
         assert begun.suspension(call).kind is SuspensionKind.CLIENT_EXEC
         assert begun.log[-1].rule_reason == ""
 

@@ -75,7 +75,7 @@ def test_only_a_clients_result_is_marked_untrusted(begun):
     calls = begun.call("ask", "locate", "share", "lookup", "refund")
     begun.resolve(Answer(1), calls[0])
     begun.resolve(Answer(1), calls[1])
-    begun.resolve(Approve(), calls[2])
+    begun.approve(calls[2])
     begun.resolve(Fail("no"), calls[2], suspension_id=begun.suspension(calls[2]).suspension_id)
     begun.finish(calls[3])
     begun.resolve(Deny("no"), calls[4])
