@@ -5,7 +5,6 @@ from writer import call as answered_with
 
 from holdfast.conversation import (
     Answer,
-    Approve,
     ApproverTerms,
     Cancel,
     Claim,
@@ -29,6 +28,7 @@ from holdfast.conversation.log.auditing import is_audited
 from holdfast.conversation.log.index import delta, pending_entries
 from holdfast.conversation.records.commands import CancelPending, ProposedCall
 from holdfast.conversation.terms.presence import GONE_MS, KEPT_MS, LEAVES_MS
+from holdfast.conversation.terms.rule_verdict import RuleEffect
 from holdfast.errors import BatchRefused, ConversationEnded, InvalidDecision, InvalidInput, StaleCall, StaleReason
 
 ANA = Principal("ana", proof=Proof.KEY)
@@ -304,8 +304,10 @@ def test_a_person_says_what_becomes_of_a_call_that_began(conversations):
     suspension = the_call(waits).suspension
     assert (suspension.kind, suspension.claim, suspension.look_at) == (SuspensionKind.LOST, None, 0)
     assert "(attempt 1)" in waits.log[-1].prompt
-    # when it is to run again, it is handed to a client, never to a worker
+    # when it is to run again, it is handed to a client; a worker only asks the rules in force
     waits.resolve(Redispatch(), principal=LEE)
+    assert waits.run(the_call(waits).tool_call_id).judges_only
+    waits.rule(effect=RuleEffect.ALLOW)
     assert (the_call(waits).suspension.kind, waits.effect_ids) == (SuspensionKind.CLIENT_EXEC, [])
     assert waits.log[-1].claims == 1
     assert waits.claim("tab-2").reply.attempt == 2
@@ -383,6 +385,7 @@ def test_a_call_is_claimed_only_so_often(conversations, rule, began):
         waits.give_back("tab-1", began=began)
         if the_call(waits).open and the_call(waits).suspension.kind is SuspensionKind.LOST:
             waits.resolve(Redispatch())
+            waits.rule(effect=RuleEffect.ALLOW)
     assert error_of(waits).startswith(f"clients took this call up {MOST_CLAIMS} times")
     assert waits.effect_ids == ["t1.m2"]
 
@@ -501,14 +504,14 @@ def test_an_agent_without_a_grace_lets_its_calls_wait(conversations):
 
 def test_the_grace_begins_with_the_approval(begun):
     begun.call("share")
-    begun.resolve(Approve())
+    begun.approve(the_call(begun).tool_call_id)
     suspension = the_call(begun).suspension
     assert (suspension.kind, suspension.look_at) == (SuspensionKind.CLIENT_EXEC, begun.now + GRACE_MS)
 
 
 def test_one_call_without_a_client_does_not_end_another(begun):
     first, second = begun.call("locate", ("share", '{"amount":5}'))
-    begun.resolve(Approve(), second)
+    begun.approve(second)
     begun.now = begun.suspension(second).look_at
     begun.present = (here(begun, tools=("share",)),)
     judgement = begun.wake(at=begun.now)
