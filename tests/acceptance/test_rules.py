@@ -94,7 +94,7 @@ async def test_denied_calls_tell_rule_and_reason_asked_ones_wait_and_allowed_one
         assert {event.rule for event in scheduled} == {"shell(npm *)", "secret orders", ""}
 
         # a tool that is denied whatever its arguments are is not known to the model
-        assert sent_tools(stack, "ruled") == ["shell", "lookup", "pay", "ship"]
+        assert sent_tools(stack, "ruled") == ["shell", "lookup", "pay", "ship", "camera"]
 
 
 async def test_a_call_that_a_rule_allows_in_full_runs_at_once_and_says_by_which_rule(stack, store):
@@ -166,6 +166,52 @@ async def test_a_deny_that_is_published_while_an_approval_waits_wins_over_the_ap
         assert runs_of(stack, conversation.id) == []
         (resolved,) = await logged(store, conversation, "call_resolved")
         assert (resolved.by, resolved.rule) == ("rule", "freeze")
+
+
+async def executions(store, conversation):
+    """The calls that clients were asked to execute."""
+    suspended = await logged(store, conversation, "call_suspended")
+    return [event.tool_call_id for event in suspended if event.suspension_kind == "client_exec"]
+
+
+async def test_a_deny_that_is_published_while_an_approval_waits_reaches_a_clients_call_too(stack, store):
+    given = []
+
+    def take(arguments, context):
+        given.append((arguments["mode"], context.attempt))
+        return "a picture"
+
+    async with under(stack, **RULES) as client:
+        conversation, state = await begun(
+            stack, client, "cameras", call("camera", {"mode": "wide"}), call("camera", {"mode": "x"})
+        )
+        wide, other = state.pending
+        async with conversation.attach({"camera": take}) as attached:
+            serving = asyncio.create_task(attached.serve())
+            async with under(stack, deny=[{"pattern": "camera(wide)", "name": "private"}]) as later:
+                await later.resolve(wide, Approve())
+                receipt = await later.resolve(other, Approve())
+                assert await done(conversation, receipt.seq) == [
+                    {"ok": False, "error": "denied by the rule 'private'; it did not run"},
+                    {"ok": True, "result": "a picture", "untrusted": True},
+                ]
+            serving.cancel()
+        assert given == [("x", 1)]
+        assert await executions(store, conversation) == [other.tool_call_id]
+
+
+async def test_a_clients_call_that_was_approved_in_a_pause_waits_for_its_end_and_is_judged_by_the_rules_of_then(stack, store):
+    async with under(stack, **RULES) as client:
+        conversation, state = await begun(stack, client, "camera-waits", call("camera", {"mode": "wide"}))
+        await client.pause(reason="new rules")
+        await state.pending[0].resolve(Approve())
+        async with under(stack, ask=[{"pattern": "camera", "name": "look first", "approvers": ["id:ben"]}]) as later:
+            assert await executions(store, conversation) == []
+            await later.unpause()
+            (asked,) = await asked_about(later, conversation, 1)
+            assert (asked.kind, asked.rule) == ("approval", "look first")
+            assert await executions(store, conversation) == []
+        await conversation.cancel()
 
 
 async def scheduled_in_a_pause(stack, client, store, name, *asked):

@@ -51,6 +51,11 @@ def ship(to: str, context: ToolContext) -> str:
     return f"shipped to {to}"
 
 
+@tool(executor="client", approval="required", primary="mode")
+def camera(mode: str) -> str:
+    """Take a picture."""
+
+
 SEARCHER = Agent(
     name="searcher",
     model="anthropic/claude-sonnet-4-5",
@@ -61,7 +66,7 @@ SEARCHER = Agent(
 )
 
 app = App(
-    agents=[Agent(name="keeper", instructions="Keep.", tools=[shell, lookup, wipe, pay, ship]), SEARCHER],
+    agents=[Agent(name="keeper", instructions="Keep.", tools=[shell, lookup, wipe, pay, ship, camera]), SEARCHER],
     env=["*_API_KEY", "*_API_BASE", "HOLDFAST_TEST_*"],
     rules=Rules.load(FILE) if FILE.exists() else None,
 )
