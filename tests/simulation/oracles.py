@@ -7,9 +7,11 @@ from holdfast.conversation import (
     Cancelled,
     CancelPending,
     CancelTurn,
+    Claim,
     Comment,
     End,
     Execution,
+    GiveBack,
     Interrupted,
     ModelFailed,
     Receipt,
@@ -31,7 +33,9 @@ from holdfast.conversation.log.index import facts, pending_entries
 from holdfast.conversation.log.transcript import Transcript
 from holdfast.conversation.records.events import (
     CallAssigned,
+    CallClaimed,
     CallCommented,
+    CallGivenBack,
     CallResolved,
     CallSuspended,
     Ended,
@@ -66,6 +70,7 @@ from holdfast.persistence import codec
 from .audit_oracle import the_chain_verifies
 from .child_oracles import children_do_what_is_asked
 from .couriers import notices_were_told
+from .device_oracles import calls_have_one_claimant
 from .grant_oracles import grants_are_behind_what_runs, grants_are_what_was_asked_for
 from .input_oracles import every_message_has_its_end
 from .rule_oracles import rules_are_behind_denials
@@ -79,7 +84,7 @@ ANSWER_SLACK_S = 3.0
 
 NUMBERED = (
     *(TurnCancelled, PendingCancelled, GrantRevoked, GivenRevoked, CallAssigned, CallCommented, Ended),
-    *(InputSuperseded, InputWithdrawn, InputRescheduled),
+    *(InputSuperseded, InputWithdrawn, InputRescheduled, CallClaimed, CallGivenBack),
 )
 """The events of requests that have a `request_id`."""
 TERMINAL = (TurnCompleted, TurnFailed, TurnCancelled)
@@ -100,6 +105,7 @@ def judge(world):
         _every_call_is_settled_once(world.ledger, history)
         _calls_keep_to_the_execution(world.ledger, history)
         every_message_has_its_end(world, history)
+        calls_have_one_claimant(world, history)
         _bodies_are_behind_results(world.ledger, history)
         _answers_are_those_to_this_log(world, history)
         rules_are_behind_denials(world.ledger, history)
@@ -317,6 +323,9 @@ def _says(event, command):
             return _votes(event, command.decision_id, command.ruling)
         case (CallAssigned(), Assign()) | (CallCommented(), Comment()):
             return (event.request_id, event.suspension_id) == (command.request_id, command.suspension_id)
+        case (CallClaimed(), Claim()) | (CallGivenBack(), GiveBack()):
+            said = event.request_id, event.suspension_id, event.client
+            return said == (command.request_id, command.suspension_id, command.client)
         case VoteCast(), ResolveMany():
             return any(_votes(event, one.decision_id, one.ruling) for one in command.decisions)
         case SuspensionSettled(), ResolveMany():

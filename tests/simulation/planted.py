@@ -10,7 +10,19 @@ import re
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
-from . import bugs, campaign, child_bugs, courier_bugs, grant_bugs, guest_bugs, input_bugs, rule_bugs, stage_bugs, vote_bugs
+from . import (
+    bugs,
+    campaign,
+    child_bugs,
+    courier_bugs,
+    device_bugs,
+    grant_bugs,
+    guest_bugs,
+    input_bugs,
+    rule_bugs,
+    stage_bugs,
+    vote_bugs,
+)
 from .seed import simulate
 
 SEEDS = 3000
@@ -43,6 +55,7 @@ PLANTED = (
     *courier_bugs.COURIERS,
     *child_bugs.CHILDREN,
     *input_bugs.INPUT,
+    *device_bugs.DEVICES,
 )
 
 

@@ -93,7 +93,7 @@ LIMITS = Limits(
     max_model_calls=6,
     approval_timeout_s=12,
     answer_timeout_s=9,
-    client_timeout_s=6,
+    client_timeout_s=25,
     run_timeout_s=4,
     model_timeout_s=4,
     descendants=5,
@@ -107,7 +107,7 @@ AGENTS = [
         tools=[*TOOLS_OF_ALL, *(delegate(other, **options) for other, options in ASKED.items() if other != name)],
         limits=LIMITS,
         execution=execution,
-        client_grace_s=None,
+        client_grace_s=4,
     )
     for name, execution in EXECUTIONS.items()
 ]
@@ -172,6 +172,10 @@ class Model:
     def careful(self):
         """From now on, ask for calls that are to be approved, most of the time."""
         self._tools = [*TOOLS, *(name for name in ("refund", "refund", "reship") for _ in range(4))]
+
+    def at_clients(self):
+        """From now on, ask for calls that clients carry out, most of the time."""
+        self._tools = [*self._tools, *(name for name in ("locate", "locate", "share") for _ in range(5))]
 
     def delegating(self):
         """From now on, ask other agents, too."""

@@ -224,7 +224,28 @@ def _remove_api_key(world, _process, _args, _kwargs, answer, _error):
         world.ledger.key_gone_at = world.clock()
 
 
+def _attach(world, process, args, _kwargs, answer, _error):
+    if answer is not None:
+        conversation_id, present = args[:2]
+        world.devices.saw(conversation_id, present.name, answer, present.tools)
+        world.trace.note("is attached to %s", conversation_id, who=process.name)
+
+
+def _renew_clients(world, _process, args, _kwargs, answer, _error):
+    for (conversation_id, present), until in zip(args[0], answer or [], strict=False):
+        if until:
+            world.devices.saw(conversation_id, present.name, until)
+
+
+def _detach(world, _process, args, _kwargs, _answer, error):
+    if error is None:
+        world.devices.saw(*args[:2], world.clock())
+
+
 _WATCHED = {
+    "attach": _attach,
+    "renew_clients": _renew_clients,
+    "detach": _detach,
     "acquire": _acquire,
     "append": _append,
     "acknowledge": _acknowledge,

@@ -16,6 +16,7 @@ from .actors import SimActors, SimProcesses
 from .children import Children
 from .clients import Client
 from .couriers import Couriers
+from .devices import Devices
 from .faults import Faults
 from .granter import Approver, Granter, Revoker
 from .inputs import Inputs
@@ -118,6 +119,7 @@ class World:
         self.children = Children(self, seed)
         self.couriers = Couriers(self, seed)
         self.inputs = Inputs(self, seed)
+        self.devices = Devices(self, seed)
         if self.publisher.ruled or self.granter.granted:
             self.model.busy()
         if self.granter.granted:
@@ -347,6 +349,7 @@ class World:
             for client in (Approver(self, self.process("approver")), Revoker(self, self.process("revoker"))):
                 self.clients.append(client)
                 client.process.start(client.live())
+        self.devices.begin()
         self.loop.judge.start(self.nemesis.live())
         if self.paused:
             self.loop.judge.start(self._pausing())
