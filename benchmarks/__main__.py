@@ -17,6 +17,7 @@ PARTS = {
     "audit": "what the audit chain costs a decision",
     "outbox": "what is owed: webhooks against plain requests, appends that owe, an idle courier",
     "delegation": "parents and children against conversations of one model call, and beside a webhook that hangs",
+    "joining": "a steered message, and a call that an attached client carries out, until the next model request",
     "due": "many delayed messages and deadlines due at once, against starts and resolves",
     "rehearsal": "three turns of an agent's unit test, without a stack",
 }

@@ -1,0 +1,28 @@
+"""The app of the benchmark of what comes into a turn: a tool that takes a while, one for a person, one for clients."""
+
+import asyncio
+import time
+
+from holdfast.agent import Agent, App, tool
+
+SLOW_S = 1.0
+
+
+@tool
+async def slow() -> str:
+    """Take a while; returns when it ended, in seconds."""
+    await asyncio.sleep(SLOW_S)
+    return repr(time.time())
+
+
+@tool(executor="human")
+def ask() -> str:
+    """Ask a person."""
+
+
+@tool(executor="client")
+def locate() -> str:
+    """Say where the client is."""
+
+
+app = App(agents=[Agent(name="bench", tools=[slow, ask, locate])])
