@@ -1,4 +1,4 @@
-"""What must hold of calls that clients carry out, when a simulation is over: one at a time, by who claimed it, none forgotten."""
+"""What must hold of calls that clients carry out, when a simulation is over: one client at a time, and no call forgotten."""
 
 from dataclasses import dataclass
 

@@ -12,7 +12,7 @@ from .clients import Client
 
 DEVICES = 0.2
 """In how many seeds there are devices; drawn apart, so that other seeds stay what they are."""
-MEANS = ("answer",) * 6 + ("fail", "give back", "put back", "vanish", "vanish", "freeze", "answer for another")
+MEANS = (*("answer",) * 3, "fail", "give back", "put back", *("vanish",) * 4, "freeze", "freeze", "answer for another")
 """How a device may end what it has claimed."""
 BACK_S = (0.5, 4, 12, 40)
 """After how many seconds, at most, a device that is gone comes back."""
@@ -44,6 +44,7 @@ class Devices:
         self._until = {}  # (conversation, client) -> [(when it was said, until when it is there)]
         self._tools = {}
         if self.there:
+            world.model.busy()
             world.model.at_clients()
 
     def begin(self):

@@ -9,7 +9,14 @@ from typing import Any
 
 from holdfast.agent import Rules
 from holdfast.conversation import Approval, OnLost
-from holdfast.conversation.records.events import InputDue, InputRescheduled, RunScheduled, SettledBy, SuspensionSettled
+from holdfast.conversation.records.events import (
+    CallClaimed,
+    InputDue,
+    InputRescheduled,
+    RunScheduled,
+    SettledBy,
+    SuspensionSettled,
+)
 from holdfast.conversation.terms.rule_verdict import RuleEffect
 from holdfast.persistence import PAUSE_LAG_MS, RunStatus, TakeoverReason
 from holdfast.persistence.views import arguments_in
@@ -144,11 +151,11 @@ class Ledger:
         log.places.append(len(log.events))
 
     def _expired(self, conversation_id, event, now):
-        suspended = next(
-            found for found in self.log(conversation_id).events if getattr(found, "suspension_id", None) == event.suspension_id
-        )
-        if now < suspended.expires_at:
-            early = suspended.expires_at - now
+        log = self.log(conversation_id).events
+        of_it = [one for one in log if getattr(one, "suspension_id", None) == event.suspension_id and hasattr(one, "look_at")]
+        said = of_it[-1]  # it waits for any client, or for one
+        early = (said.expires_at if isinstance(said, CallClaimed) else said.look_at or said.expires_at) - now
+        if early > 0:
             self.wrong("%s: %s expired %d ms too early", conversation_id, event.tool_call_id, early)
 
     def _queued(self, conversation_id, event, now):

@@ -3,7 +3,14 @@
 from dataclasses import dataclass, field
 
 from holdfast.conversation import SettledBy, SuspensionKind
-from holdfast.conversation.records.events import CallEscalated, CallReminded, CallSuspended, SuspensionSettled
+from holdfast.conversation.records.events import (
+    CallClaimed,
+    CallEscalated,
+    CallGivenBack,
+    CallReminded,
+    CallSuspended,
+    SuspensionSettled,
+)
 from holdfast.conversation.terms.stages import NOTHING
 
 from .shop import agent_of
@@ -31,10 +38,15 @@ def deadlines_act_in_their_turn(ledger, history):
             case CallSuspended():
                 tool = agent_of(history.conversation_id, history.events).tool(event.tool)
                 terms = tool.spec.on_timeout if event.suspension_kind in OF_TOOL else NOTHING
-                one = Waiting(event.tool_call_id, event.on_timeout or terms, event.stage, event.expires_at, event.at)
+                until = event.look_at or event.expires_at  # if nobody is there who could carry it out
+                one = Waiting(event.tool_call_id, event.on_timeout or terms, event.stage, until, event.at)
                 waiting[event.suspension_id] = one
             case CallReminded():
                 _is_due(ledger, history, event, waiting[event.suspension_id])
+            case CallClaimed():
+                waiting[event.suspension_id].expires_at = event.expires_at
+            case CallGivenBack():
+                waiting[event.suspension_id].expires_at = event.look_at or event.expires_at
             case CallEscalated():
                 _is_next(ledger, history, event, waiting[event.suspension_id])
             case SuspensionSettled():
