@@ -50,11 +50,13 @@ def calls_have_one_claimant(world, history):
                 wait.claim = event
             case CallGivenBack():
                 wait = waits.get(event.suspension_id)
-                if wait is None or wait.claim is None or wait.claim.client != event.client:
-                    wrong("%s gives %s back, and has not claimed it", event.client, event.suspension_id)
+                if wait is None or wait.claim is None or wait.claim.client_id != event.client_id:
+                    wrong("%s gives %s back, and has not claimed it", event.client_id, event.suspension_id)
                     continue
                 if event.by == "loss":
-                    _was_gone(world, history, event, wrong)
+                    _was_gone(world, history, event, wait.claim.client, wrong)
+                elif wait.claim.principal != event.principal:
+                    wrong("%s gives back what %s has claimed", event.principal, wait.claim.client)
                 wait.claim = None
             case SuspensionSettled() if event.suspension_id in waits:
                 _settled(world, history, waits.pop(event.suspension_id), event, said, wrong)
@@ -62,10 +64,10 @@ def calls_have_one_claimant(world, history):
                 _nobody_was_there(world, history, event, wrong)
 
 
-def _was_gone(world, history, event, wrong):
-    there = world.devices.until(history.conversation_id, event.client, event.at)
+def _was_gone(world, history, event, client, wrong):
+    there = world.devices.until(history.conversation_id, client, event.at)
     if there + GRACE_MS > event.at and not world.ledger.times_set_back:
-        wrong("%s is there until %d, and loses %s at %d", event.client, there, event.suspension_id, event.at)
+        wrong("%s is there until %d, and loses %s at %d", client, there, event.suspension_id, event.at)
 
 
 def _nobody_was_there(world, history, event, wrong):

@@ -40,12 +40,18 @@ class Devices:
         self._world = world
         self._drawn = random.Random(f"devices in {seed}")
         self.there = self._drawn.random() < DEVICES
+        self._errors = self._drawn.choice((4, 10, 25))
         self.handled = {}  # by suspension and attempt
         self._until = {}  # (conversation, client) -> [(when it was said, until when it is there)]
         self._tools = {}
         if self.there:
             world.model.busy()
             world.model.at_clients()
+
+    def errs(self):
+        """Whether a device may do anything but answer: often, and not for ever."""
+        self._errors -= 1
+        return self._errors >= 0
 
     def begin(self):
         """Have all devices begin."""
@@ -68,8 +74,8 @@ class Devices:
 
     def anyone(self, conversation_id, tool, at):
         """Until when the last client with a tool was there, as the store knew at a moment."""
-        of_tool = [name for (where, name), said in self._until.items() if where == conversation_id and tool in said[0][2].tools]
-        return max((self.until(conversation_id, name, at) for name in of_tool), default=0)
+        suited = [name for where, name in self._until if where == conversation_id and tool in self._tools[name]]
+        return max((self.until(conversation_id, name, at) for name in suited), default=0)
 
     def _come(self, client_id, principal):
         world = self._world
@@ -84,15 +90,23 @@ class Device(Client):
     def __init__(self, world, process, client_id, principal, drawn):
         super().__init__(world, process)
         self._drawn = random.Random(drawn.random())
-        on_detach = self._drawn.choice((OnDetach.KEEP, OnDetach.KEEP, OnDetach.CANCEL))
-        tools = self._drawn.choice((("locate", "share"), ("locate",), ("share", "locate")))
+        as_ever = random.Random(client_id)
+        on_detach = as_ever.choice((OnDetach.KEEP, OnDetach.KEEP, OnDetach.CANCEL))
+        tools = as_ever.choice((("locate", "share"), ("locate",), ("share", "locate")))
         self._present = Present(client_id=client_id, principal=principal, tools=tools, on_detach=on_detach)
         self._mine = set()
 
     @property
     def done(self):
-        """Devices serve as long as anybody asks for something."""
-        return True
+        """Devices serve as long as anybody asks for something; what they have asked is to be answered."""
+        return self.process.dead or not self._open
+
+    async def _ask(self, conversation_id, command, create=False):  # noqa: FBT002 - as in clients
+        self._open += 1
+        try:
+            return await super()._ask(conversation_id, command, create)
+        finally:
+            self._open -= 1
 
     async def live(self):
         """Attach to all conversations, and serve them."""
@@ -157,7 +171,7 @@ class Device(Client):
             )
         world.devices.handled[begun] = Handled(self._present.name, claimed.seq, claimed.attempt)
         await world.sleep(drawn.random() * drawn.choice(LASTS_S))
-        means = "answer" if world.calmed else drawn.choice(MEANS)
+        means = drawn.choice(MEANS) if world.devices.errs() else "answer"
         match means:
             case "vanish":
                 world.crash(self.process, "vanishes")
