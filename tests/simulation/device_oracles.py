@@ -18,7 +18,7 @@ from holdfast.conversation.terms.presence import client_name
 from .shop import AGENT
 
 GRACE_MS = round(AGENT.spec.client_grace_s * 1000)
-NOTICED_WITHIN_MS = 12_000
+NOTICED_WITHIN_MS = 20_000
 """How soon a client that is gone is noticed once everything is healed."""
 
 
@@ -57,6 +57,7 @@ def calls_have_one_claimant(world, history):
                     _was_gone(world, history, event, wait.claim.client, wrong)
                 elif wait.claim.principal != event.principal:
                     wrong("%s gives back what %s has claimed", event.principal, wait.claim.client)
+                _was_missed(world, history, event, wait.claim, wrong)
                 wait.claim = None
             case SuspensionSettled() if event.suspension_id in waits:
                 _settled(world, history, waits.pop(event.suspension_id), event, said, wrong)
@@ -88,7 +89,12 @@ def _settled(world, history, wait, event, said, wrong):
             wrong("%s is carried out by %s, and %s has answered it", event.suspension_id, claim.client, by)
     if event.by is SettledBy.EXPIRY and event.at < claim.expires_at:
         wrong("%s expires at %d, and its client has until %d", event.suspension_id, event.at, claim.expires_at)
-    if event.by is SettledBy.EXPIRY and not world.watched and not world.ledger.times_set_back:
-        gone_at = world.devices.until(history.conversation_id, claim.client, event.at) + GRACE_MS
-        if event.at - max(gone_at, world.inputs.healed_at or 0) > NOTICED_WITHIN_MS:
-            wrong("%s is gone since %d, and %s waits for it until %d", claim.client, gone_at, event.suspension_id, event.at)
+    _was_missed(world, history, event, claim, wrong)
+
+
+def _was_missed(world, history, event, claim, wrong):
+    """At the end of a claim: its client was never away for longer than it takes to notice."""
+    since = max(claim.at, world.inputs.healed_at or 0)
+    away_ms = world.devices.away_ms(history.conversation_id, claim.client, since, event.at) - GRACE_MS
+    if away_ms > NOTICED_WITHIN_MS and not world.watched and not world.ledger.times_set_back:
+        wrong("%s was away for %d ms, and had %s until %d", claim.client, away_ms, event.suspension_id, event.at)

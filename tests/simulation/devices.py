@@ -72,6 +72,15 @@ class Devices:
         """Until when a client was there, as the store knew at a moment (both in ms); 0 if it never was."""
         return next((until for said, until in reversed(self._until.get((conversation_id, name), ())) if said <= at), 0)
 
+    def away_ms(self, conversation_id, name, since, to):
+        """How long a client was away at a stretch, at most, between two moments."""
+        away, until = 0, since
+        for said, there in self._until.get((conversation_id, name), ()):
+            if said > to:
+                break
+            away, until = max(away, said - until), max(there, since)
+        return max(away, to - until)
+
     def anyone(self, conversation_id, tool, at):
         """Until when the last client with a tool was there, as the store knew at a moment."""
         suited = [name for where, name in self._until if where == conversation_id and tool in self._tools[name]]
