@@ -27,6 +27,8 @@ NAMES = {
     "DecisionReceiptReply": "Resolved",
     "MessageReceiptReply": "Sent",
     "RevokedReply": "Revoked",
+    "ClaimReply": "Claimed",
+    "HeardReply": "Heard",
     "CancelledReply": "Cancelled",
     "InterruptedReply": "Interrupted",
     "QueuedMessage": "QueuedMessage",

@@ -34,6 +34,8 @@ POLICY = (
 )
 FILES = {"/": "index.html", "/chat.js": "chat.js", "/chat.css": "chat.css"}
 VISITOR = "visitor"
+SCOPES = ["read", "start", "decide", "client"]
+"""What a page may do; `client`: run the tools of the client."""
 
 
 class Chat:
@@ -60,7 +62,7 @@ class Chat:
         if visitor not in self._visitors:
             visitor = secrets.token_urlsafe()
             self._visitors[visitor] = (await self._client.start("shop", "Order what is in my cart, please.")).id
-        wanted = {"conversation_id": self._visitors[visitor], "scopes": ["read", "start", "decide"], "ttl_s": 600}
+        wanted = {"conversation_id": self._visitors[visitor], "scopes": SCOPES, "ttl_s": 600}
         wanted["kinds"] = ["approval", "elicitation", "client_exec"]  # it is the visitor's own order that is approved
         made = await self._http.post("/v1/page-tokens", json=wanted | {"principal": "a visitor"})
         made.raise_for_status()
@@ -91,7 +93,7 @@ def api_key() -> str:
     """The key with which page tokens are made; a new one where none is given."""
     if given := os.environ.get("CHAT_API_KEY"):
         return given
-    scopes = [argument for scope in ("read", "start", "decide") for argument in ("--scope", scope)]
+    scopes = [argument for scope in SCOPES for argument in ("--scope", scope)]
     make = [sys.executable, "-m", "holdfast.cli", "keys", "create", "--name", "chat", "--expires", "1d", *scopes]
     return subprocess.run(make, check=True, capture_output=True, text=True).stdout.strip()  # noqa: S603 - this very program
 

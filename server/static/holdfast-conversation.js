@@ -10,6 +10,8 @@ const MOST_REMEMBERED = 100; // decisions of one page whose keys are remembered,
 const PAGE = 1000; // messages in one answer
 const KINDS = ["approval", "elicitation", "client_exec", "lost", "review"]; // of pending calls
 
+const pathOf = ({ suspension_id: id }) => `/v1/pending/${encodeURIComponent(id)}`;
+
 /** A client of a Holdfast server. A `token` that is a function is called when one is needed, before one ends, and when it is refused. */
 export function connect({ url = "", token, conversationId } = {}) {
   return new Client(new Wire(url, token), conversationId);
@@ -59,7 +61,7 @@ export class Conversation {
   /** A call, whole: one that a list cuts is read by itself. A call that was settled meanwhile is returned as it is. */
   async #whole(call, options) {
     if (!Object.keys(call.cut ?? {}).length) return call;
-    const where = `/v1/pending/${encodeURIComponent(call.suspension_id)}?conversation_id=${encodeURIComponent(this.id)}`;
+    const where = `${pathOf(call)}?conversation_id=${encodeURIComponent(this.id)}`;
     try {
       return await this.#wire.call("GET", where, options);
     } catch (error) {
@@ -134,16 +136,51 @@ export class Conversation {
     return this.#wire.call("POST", `${this.#path}/cancel`, { body, key: requestId, signal });
   }
 
+  /** Cancel the calls that wait, of a `kind`, or those that wait for a client alone; the turn goes on without them. */
+  cancelPending({ kind, clientId, reason, requestId = newId(), signal } = {}) {
+    const body = { kind, client_id: clientId, reason };
+    return this.#wire.call("POST", `${this.#path}/cancel-pending`, { body, key: requestId, signal });
+  }
+
+  /** Claim a call for a client that is about to run it. Throws `StaleCall` with the reason `claimed` if it is claimed already. */
+  claim(call, { clientId, onDetach, requestId = newId(), ...options }) {
+    const body = { conversation_id: this.id, client_id: clientId, on_detach: onDetach };
+    return this.#wire.call("POST", `${pathOf(call)}/claim`, { body, key: requestId, ...options });
+  }
+
+  /**
+   * Give a claimed call back. If its handler `began`, its tool says whether it runs again. What a client gives back twice of the same
+   * `attempt` is one request: the second one may come when the call is claimed again.
+   */
+  giveBack(call, { clientId, attempt, began = true, reason, ...options }) {
+    const body = { conversation_id: this.id, client_id: clientId, began, reason };
+    return this.#wire.call("POST", `${pathOf(call)}/give-back`, { body, key: `back-${call.suspension_id}-${attempt}`, ...options });
+  }
+
+  /** Report the progress of a claimed call: `value`, `message`, `status`, `loaded` and `total`. */
+  reportProgress(call, said, { clientId, ...options }) {
+    const body = { conversation_id: this.id, client_id: clientId, ...said };
+    return this.#wire.call("POST", `${pathOf(call)}/progress`, { body, ...options });
+  }
+
+  /** A stream that says, while it is open, that a client is here and has these tools. */
+  presence({ clientId, tools, onDetach, ...options }) {
+    const named = [["client_id", clientId], ["on_detach", onDetach], ...tools.map((tool) => ["tools", tool])];
+    return follow(this.#wire, `${this.#path}/attach?${new URLSearchParams(named)}`, options);
+  }
+
   /**
    * Decide a pending call. The same decision on the same call has one idempotency key in this page, so that a second click, or
    * another try after a lost answer, is the same decision. The receipt has `settled: false` if others must agree, too. Throws
-   * `StaleCall` if another decision has settled the call, or its deadline has passed.
+   * `StaleCall` if another decision has settled the call, or its deadline has passed. A call that a client has claimed is answered
+   * with its `clientId`.
    */
-  resolve(call, decision, { decisionId, signal, patienceMs } = {}) {
+  resolve(call, decision, { clientId, decisionId, signal, patienceMs } = {}) {
     const what = written([call.suspension_id, decision, decisionId ?? null]);
     const mine = this.#decided.get(what) ?? { id: decisionId ?? newId(), going: null };
     if (mine.going !== null) return mine.going;
-    const body = { ...decision, tool_call_id: call.tool_call_id, suspension_id: call.suspension_id };
+    const named = { tool_call_id: call.tool_call_id, suspension_id: call.suspension_id, client_id: clientId };
+    const body = { ...decision, ...named };
     mine.going = this.#wire
       .call("POST", `${this.#path}/resolve`, { body, key: mine.id, signal, patienceMs })
       .then((receipt) => {
@@ -161,9 +198,14 @@ export class Conversation {
    * encodes a form): the `decision` that they make, or the form again with its `problem`. Nothing is decided.
    */
   form(call, fields, { signal, patienceMs } = {}) {
-    const where = `/v1/pending/${encodeURIComponent(call.suspension_id)}/form?conversation_id=${encodeURIComponent(this.id)}`;
+    const where = `${pathOf(call)}/form?conversation_id=${encodeURIComponent(this.id)}`;
     const body = fields === undefined ? undefined : { fields };
     return this.#wire.call(body ? "POST" : "GET", where, { body, signal, patienceMs });
+  }
+
+  /** Whether this page has a scope, as the page token's reply says; true if unknown: the server judges anyway. */
+  lends(scope) {
+    return this.#wire.lends(scope);
   }
 
   /** Whether this page may decide calls of a kind, as the page token's reply says; true if unknown: the server judges anyway. */
@@ -191,8 +233,8 @@ export class Conversation {
    * The events, without gaps: each recorded one after `after` once and in order, and live ones (`live: true`) between them. The
    * stream survives cut connections and restarted servers; it ends with the conversation or by the signal.
    */
-  events(options = {}) {
-    return follow(this.#wire, `${this.#path}/events`, options);
+  events({ live = true, ...options } = {}) {
+    return follow(this.#wire, `${this.#path}/events?live=${live}`, options);
   }
 
   /** Run the client's tools (`executor="client"`) in this page; see `attach` in `holdfast-attach.js`. */

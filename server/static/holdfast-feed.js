@@ -41,6 +41,7 @@ export class Feed {
       progress: new Map(),
       settled: new Map(),
       provided: [],
+      here: new Set(),
     };
   }
 
@@ -144,7 +145,7 @@ export class Feed {
     view.messages = messages;
     if (view.writing?.done <= state.seq) view.writing = null;
     for (const { tool_call_id: id } of [...state.pending, ...state.running]) view.held.delete(id);
-    const runs = new Set(state.running.map((run) => run.tool_call_id));
+    const runs = new Set([...state.running, ...open.filter((call) => call.claimed)].map((run) => run.tool_call_id));
     for (const call of view.progress.keys()) if (!runs.has(call)) view.progress.delete(call);
   }
 

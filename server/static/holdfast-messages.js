@@ -112,7 +112,7 @@ function went(content) {
 
 /** `<holdfast-running>`: the running calls with their progress, and the current work of the model and its provider. */
 export class RunningElement extends HoldfastElement {
-  draw({ state, progress, preparing, held, provided }) {
+  draw({ state, progress, preparing, held, provided, here }) {
     const items = [...preparing].map(([key, { tool }]) => ({ key, tool, what: texts.preparing }));
     for (const run of state?.running ?? []) {
       items.push({
@@ -123,7 +123,9 @@ export class RunningElement extends HoldfastElement {
       });
     }
     for (const call of state?.pending ?? []) {
-      if (call.kind === "client_exec") items.push({ key: call.suspension_id, tool: call.tool, what: texts.here });
+      if (call.kind !== "client_exec") continue;
+      const what = here.has(call.suspension_id) ? texts.here : whereIs(call);
+      items.push({ key: call.suspension_id, tool: call.tool, what, ...report(progress.get(call.tool_call_id)) });
     }
     for (const [key, { tool }] of held) items.push({ key, tool, what: texts.held });
     for (const { key, tool, input } of provided)
@@ -131,6 +133,12 @@ export class RunningElement extends HoldfastElement {
     this.keep(items, build, update);
     return items.length ? null : texts.nothingRuns;
   }
+}
+
+/** The client that has claimed a call, as far as the page may read who that is. */
+function whereIs({ claimed }) {
+  if (!claimed) return texts.noClient;
+  return claimed.client_id ? `${texts.atClient} ${plain(claimed.client_id)}` : texts.otherClient;
 }
 
 function build() {

@@ -12,8 +12,8 @@ const SILENT_MS = 45_000; // the server says something every 15 s
 const MOST_CHARS = 32 << 20; // of one event
 const MOST_PAUSE_MS = 15_000;
 
-/** The events at a path, without gaps: each recorded one once and in order, live ones between them. */
-export async function* follow(wire, path, { after = 0, live = true, signal, onConnection = () => {} } = {}) {
+/** The events of a stream, without gaps: each recorded one once and in order, live ones between them. */
+export async function* follow(wire, path, { after = 0, signal, onConnection = () => {} } = {}) {
   const hints = new Hints();
   let tries = 0;
   try {
@@ -24,7 +24,7 @@ export async function* follow(wire, path, { after = 0, live = true, signal, onCo
         onConnection(tries ? "offline" : "connecting");
         const opened = hints.opened(signal);
         const headers = { Accept: "text/event-stream", ...(after && { "Last-Event-ID": String(after) }) };
-        const response = await wire.open(`${path}?live=${live}`, { headers, signal: opened });
+        const response = await wire.open(path, { headers, signal: opened });
         if (response.status === 204) return; // the conversation has ended, and all its events were received
         if (!response.ok) {
           const problem = await problemOf(response);

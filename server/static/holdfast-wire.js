@@ -16,30 +16,41 @@ export class Wire {
   #asking = null;
   #lent = {};
 
-  /** `url` is where the server is; "" is the page's own origin. A `token` that is a function is called when one is needed. */
+  /**
+   * `url` is where the server is; "" is the page's own origin. A `token` is a text, the reply of `/v1/page-tokens`, or a function
+   * that returns one of them and is called when one is needed.
+   */
   constructor(url, token) {
     const base = new URL(url || "/", document.baseURI);
     if (base.username || base.password || base.search || base.hash) {
       throw new TypeError("url: name the server by scheme, host and path alone; the token has a field of its own");
     }
     this.#url = base.href.replace(/\/+$/, "");
-    this.#given = token ?? null;
+    this.#given = typeof token === "object" ? (token?.token ?? null) : (token ?? null);
+    this.#lent = { scopes: token?.scopes, kinds: token?.kinds };
+  }
+
+  /** Whether the token has this scope, as its maker said; the server judges anyway. */
+  lends(scope) {
+    const { scopes } = this.#lent;
+    return !Array.isArray(scopes) || scopes.includes(scope);
   }
 
   /** Whether the token may decide calls of this kind, as its maker said; the server judges anyway. */
   decides(kind) {
-    const { scopes, kinds } = this.#lent;
-    return (!Array.isArray(scopes) || scopes.includes("decide")) && (!Array.isArray(kinds) || kinds.includes(kind));
+    const { kinds } = this.#lent;
+    return this.lends("decide") && (!Array.isArray(kinds) || kinds.includes(kind));
   }
 
   /** Open a request; the response has any status but 401 with a token that could be replaced. */
-  async open(path, { method = "GET", headers = {}, body, signal } = {}) {
+  async open(path, { method = "GET", headers = {}, body, keepalive, signal } = {}) {
     for (let refused = null; ;) {
       const token = await this.#bearer(refused);
       const response = await fetch(this.#url + path, {
         method,
         headers: token === null ? headers : { ...headers, Authorization: `Bearer ${token}` },
         body,
+        keepalive,
         signal,
         cache: "no-store",
         redirect: "error",
@@ -53,9 +64,9 @@ export class Wire {
 
   /**
    * The JSON answer to a request. For `patienceMs`, a request without an answer, or with a temporary refusal, is sent again: a
-   * command has an idempotency `key`, which makes that safe.
+   * command has an idempotency `key`, which makes that safe. One with `keepalive` is sent even if the page closes.
    */
-  async call(method, path, { body, key, signal, patienceMs = 60_000 } = {}) {
+  async call(method, path, { body, key, keepalive, signal, patienceMs = 60_000 } = {}) {
     const headers = { Accept: "application/json" };
     if (body !== undefined) headers["Content-Type"] = "application/json";
     if (key !== undefined) headers["Idempotency-Key"] = key;
@@ -68,6 +79,7 @@ export class Wire {
           method,
           headers,
           body: body && written(body),
+          keepalive,
           signal: within(TRY_MS, signal),
         });
         const answer = parsed(await textOf(response));

@@ -185,6 +185,25 @@ export interface Revoked {
   audit_head: string;
   request_id: string;
 }
+/** The receipt of a claim. */
+export interface Claimed {
+  conversation_id: string;
+  /** The place in the log of the event that records the request. */
+  seq: number;
+  /** The time of that event, in integer milliseconds UTC. */
+  accepted_at: number;
+  /** Whether the request was recorded before, under the same key. */
+  duplicate: boolean;
+  /** The head of the audit chain after the request; empty for an assignment or a comment, which it leaves out. */
+  audit_head: string;
+  /** Which claim of the call it is, from 1. */
+  attempt: number;
+  request_id: string;
+}
+/** Whether anybody listens to the conversation's live events. */
+export interface Heard {
+  heard: boolean;
+}
 /** What a cancellation really cancelled. */
 export interface Cancelled {
   conversation_id: string;
@@ -557,26 +576,43 @@ export interface View {
   readonly settled: Map<string, Settled>;
   /** The calls that the model's provider executed in the last answer. */
   readonly provided: { key: string; tool: string; input: Json }[];
+  /** The suspensions of the calls that a handler of this page runs. */
+  readonly here: Set<string>;
 }
 
 export interface ClientContext {
   call: Call;
   conversation: Conversation;
-  /** Fires once the call is settled elsewhere, the handler's time is over, or the page detaches. */
+  /** How many clients have claimed the call so far, this one included. */
+  attempt: number;
+  /** Fires once the call is settled or claimed elsewhere, the handler's time is over, or the page detaches or closes. */
   signal: AbortSignal;
+  /** Report progress; of reports that are made while one is on its way, the last is sent. */
+  reportProgress(value?: Json, how?: Progress): void;
+}
+export interface Progress {
+  message?: string;
+  status?: string;
+  loaded?: number;
+  total?: number;
 }
 export type Handler = (args: any, context: ClientContext) => unknown;
 export type Handlers = { [tool: string]: Handler };
 
 export interface AttachOptions {
+  /** What happens once the page is gone: its claimed calls wait for another client (`keep`, the default), or what waits for it ends. */
+  onDetach?: OnDetach;
   /** How long a handler may run, in milliseconds; by default a minute. */
   timeoutMs?: number;
   signal?: AbortSignal;
   onSettled?: (settled: { call: Call; outcome: "answer" | "fail" | "stale" | "error"; error?: Error }) => void;
 }
 export interface Attached {
-  detach(): void;
+  /** Stop: handlers are told by their signal, and what they have not finished is given back. */
+  detach(): Promise<void>;
 }
+export type OnDetach = "keep" | "cancel";
+type Suspended = Pick<Call, "tool_call_id" | "suspension_id">;
 
 export class Client {
   private constructor();
@@ -612,11 +648,36 @@ export class Conversation {
     options?: { at?: Date; priority?: number; requestId?: string; signal?: AbortSignal },
   ): Promise<Revoked>;
   cancel(options?: { turnId?: string; requestId?: string; signal?: AbortSignal }): Promise<Cancelled>;
+  cancelPending(options?: {
+    kind?: SuspensionKind;
+    clientId?: string;
+    reason?: string;
+    requestId?: string;
+    signal?: AbortSignal;
+  }): Promise<Cancelled>;
+  claim(
+    call: Suspended,
+    options: Asking & { clientId: string; onDetach?: OnDetach; requestId?: string },
+  ): Promise<Claimed>;
+  giveBack(
+    call: Suspended,
+    options: Asking & { clientId: string; attempt: number; began?: boolean; reason?: string; keepalive?: boolean },
+  ): Promise<Revoked>;
+  reportProgress(call: Suspended, said: Progress & { value?: Json }, options: Asking & { clientId: string }): Promise<Heard>;
+  presence(options: {
+    clientId: string;
+    tools: string[];
+    onDetach?: OnDetach;
+    signal?: AbortSignal;
+    onConnection?: (now: "connecting" | "live" | "offline") => void;
+  }): AsyncGenerator<Json, void, void>;
   resolve(
-    call: Pick<Call, "tool_call_id" | "suspension_id">,
+    call: Suspended,
     decision: Decision,
-    options?: Asking & { decisionId?: string },
+    options?: Asking & { clientId?: string; decisionId?: string },
   ): Promise<Resolved>;
+  /** Whether this page has a scope, as its token's reply says; true if unknown, since the server judges anyway. */
+  lends(scope: string): boolean;
   /** Whether this page may decide calls of a kind, as its token's reply says; true if unknown, since the server judges anyway. */
   decides(kind: string): boolean;
   /** Whether this page may give scopes and end grants, as its token's reply says; true if unknown: the server judges anyway. */

@@ -222,7 +222,7 @@ async def test_what_runs_is_shown_with_its_progress_and_what_the_model_writes_as
     await expect(messages.get_by_text("No: it", exact=True)).to_have_count(0)
     await expect(running.get_by_text("by the model's provider")).to_be_visible()
     await expect(running.get_by_text('"query": "mugs"')).to_be_visible()
-    await expect(running.get_by_text("on this device")).to_be_visible()
+    await expect(running.get_by_text("waits for a client")).to_be_visible()
     (run, *_) = writer.effect_ids
     report = {"value": None, "message": "half of it", "status": "charging", "loaded": 3, "total": 6}
     live(server, writer, "progress", json.dumps(report), effect_id=run)

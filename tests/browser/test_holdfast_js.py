@@ -5,9 +5,8 @@ from family import asking, begun, child_of, delegated
 from holdfast_page import ALONE, held, left, opened, refused, waited
 from served import served
 from tcp_proxy import TcpProxy
-from writer import DESK, call, finish, reply, resolve, suspend
+from writer import DESK, call, finish, reply, suspend
 
-from holdfast.conversation import Answer
 from holdfast.events import SuspensionSettled
 
 FOLLOW = """async (after) => {
@@ -277,45 +276,11 @@ async def test_a_handler_that_gives_no_result_fails_the_call_with_the_reason(ser
     refused(page)
 
 
-async def test_two_tabs_race_for_a_tool_of_the_client_and_the_second_reads_that_it_is_stale(server, page):
-    writer = held(server, "js-8")
-    other = await page.context.new_page()
-    ready = """(tab) => {
-        window.outcomes = [];
-        conversation.attach(
-            { locate: () => new Promise((resolve) => { window.give = () => resolve(tab); }) },
-            { onSettled: ({ outcome, error }) => outcomes.push([outcome, error?.reason ?? null]) },
-        );
-    }"""
-    for tab, name in ((page, "first"), (other, "second")):
-        await opened(tab, server.url, "js-8")
-        await tab.evaluate(ready, name)
-    server.run(writer.do(call("locate", "locate")))
-    await waited(page, "window.give !== undefined", True)
-    await waited(other, "window.give !== undefined", True)
-    await page.reload()
-    await waited(page, "window.conversation !== undefined", True)
-    await page.evaluate(ready, "first")  # the calls wait still: they run again
-    await waited(page, "window.give !== undefined", True)
-
-    first, second = (one.suspension.suspension_id for one in writer.state.calls)
-    server.run(writer.do(resolve(Answer("elsewhere"), suspension_id=first)))
-    await waited(other, "outcomes", [["stale", None]])
-    await waited(page, "outcomes", [["stale", None]])
-    await page.evaluate("give()")
-    await waited(page, "outcomes.length", 2)
-    await waited(other, "outcomes.length", 2)
-    assert sorted(await page.evaluate("outcomes") + await other.evaluate("outcomes"), key=str) == sorted(
-        [["stale", None], ["stale", None], ["stale", None], ["answer", None]], key=str
-    )
-    bodies = [event.body for event in settled(writer)]
-    assert bodies == ['"elsewhere"', '"first"']
-    assert second in [event.suspension_id for event in settled(writer)]
-
-
-async def test_of_two_tabs_that_answer_at_once_one_is_told_that_it_was_too_late(server, page):
+async def test_of_two_tabs_that_may_not_claim_and_answer_at_once_one_is_told_that_it_was_too_late(server, page):
     writer = held(server, "js-11", "locate")
     other = await page.context.new_page()
+    lacking = {"code": "not_permitted", "status": 403, "title": "x", "detail": "the scope client is missing", "scope": "client"}
+    await page.context.route("**/attach?*", lambda route: route.fulfill(status=403, json=lacking))
     await other.route("**/events?*", lambda _: None)  # it hears of the other's answer by the refusal of its own alone
     for tab in (page, other):
         await opened(tab, server.url, "js-11")
@@ -336,6 +301,7 @@ async def test_of_two_tabs_that_answer_at_once_one_is_told_that_it_was_too_late(
     await waited(other, "outcomes", [["stale", "stale_call", "answer"]])
     assert [event.body for event in settled(writer)] == ['"first"']
     await other.unroute_all(behavior="ignoreErrors")
+    refused(page)
 
 
 async def test_a_result_that_comes_as_the_connection_is_cut_arrives_once(server, proxy, page):

@@ -2,11 +2,9 @@
 
 import asyncio
 import time
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
 
 import pytest
-from holdfast_page import PAGE, expect, held, left, refused, the, waited
+from holdfast_page import expect, held, left, other_origin, refused, the, waited
 from served import served
 from writer import call, finish
 
@@ -27,24 +25,10 @@ for (const node of document.querySelectorAll("main > :not(h1)")) node.conversati
 """
 
 
-class Page(BaseHTTPRequestHandler):
-    def do_GET(self):
-        self.send_response(200)
-        self.send_header("Content-Type", "text/html")
-        self.end_headers()
-        self.wfile.write(PAGE.encode())
-
-    def log_message(self, *_):
-        """Say nothing."""
-
-
 @pytest.fixture
 def shop():
-    """The origin of an application, for whose other answers the test stands in."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), Page) as running:
-        Thread(target=running.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{running.server_port}"
-        running.shutdown()
+    with other_origin() as found:
+        yield found
 
 
 async def test_a_page_of_another_origin_goes_on_when_its_token_ends(page, shop):

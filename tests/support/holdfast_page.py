@@ -1,7 +1,10 @@
 """An application's page with the elements of `holdfast.js`, on the origin of a server under test, and what the server holds."""
 
 import asyncio
+import contextlib
 import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
 
 from playwright.async_api import expect
 from stack_fixture import eventually
@@ -75,13 +78,33 @@ SPEC = AgentSpec(
 )
 
 
-def held(server, name, *calls, text="Hello.", prompt=None):
+class _Page(BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html")
+        self.end_headers()
+        self.wfile.write(PAGE.encode())
+
+    def log_message(self, *_):
+        """Say nothing."""
+
+
+@contextlib.contextmanager
+def other_origin():
+    """The origin of an application, whose every path is the page; for its other answers the test stands in."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Page) as running:
+        Thread(target=running.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{running.server_port}"
+        running.shutdown()
+
+
+def held(server, name, *calls, text="Hello.", prompt=None, spec=SPEC):
     """The writer of a conversation whose model has asked for these calls; without any, it has not answered."""
 
     async def written():
         writer = server.stack.writers[name] = await Writer.of(server.store, name)
-        writer.spec = SPEC
-        await writer.do(start(text, spec=SPEC), begin())
+        writer.spec = spec
+        await writer.do(start(text, spec=spec), begin())
         if calls:
             await writer.do(call(*calls, prompt=prompt))
         return writer
@@ -123,4 +146,4 @@ def the(page, name):
     return page.locator(f"holdfast-{name}")
 
 
-__all__ = ["expect", "held", "left", "opened", "refused", "the", "waited"]
+__all__ = ["expect", "held", "left", "opened", "other_origin", "refused", "the", "waited"]

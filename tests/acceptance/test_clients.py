@@ -1,0 +1,108 @@
+"""Clients on the real stack: a browser dies in the middle of a call, and a page leaves."""
+
+import asyncio
+import contextlib
+import json
+import time
+
+import pytest
+from browser import browsing
+from holdfast_page import opened
+from server_process import serving
+
+from holdfast.persistence import RedisStore
+from holdfast.testing import call
+
+WITHIN_S = 60
+HANGS = """(options) => {
+  window.attempts = [];
+  const where = (_, { attempt }) => new Promise((resolve) => {
+    attempts.push(attempt);
+    window.give = resolve;
+  });
+  conversation.attach({ where }, options);
+}"""
+
+
+@pytest.fixture
+async def server(stack):
+    async with serving(stack) as running:
+        yield running
+
+
+@pytest.fixture
+async def store(stack):
+    opened_ = RedisStore(stack.redis_url)
+    await opened_.open()
+    yield opened_
+    await opened_.close()
+
+
+async def until(found, wanted, what):
+    """Wait until what is found is as wanted."""
+    give_up = time.monotonic() + WITHIN_S
+    while (now := await found()) != wanted:
+        assert time.monotonic() < give_up, f"{what} is {now}, not {wanted}"
+        await asyncio.sleep(0.05)
+
+
+async def attached(server, store, browser, name, script, given):
+    """A page of a browser that is attached to a conversation."""
+    page = await browser.new_page()
+    await opened(page, server.url, name)
+    await page.evaluate(script, given)
+    return page
+
+
+async def clients(store, name):
+    """How many clients are present."""
+    now = await store.now()
+    return len([one for one in await store.present(name) if one.until > now])
+
+
+async def greeted(server, stack, name, *answers):
+    """A conversation that has said hello: its next message is answered so."""
+    text = stack.scenarios.add(name, "Hello.", *answers)
+    body = {"agent": "support", "text": text, "conversation_id": name}
+    started = await server("POST", "/v1/conversations", 201, json=body)
+    await server.rested(name, started["seq"])
+
+
+async def asked(server, name):
+    """The place in the log of the next message."""
+    return (await server("POST", f"/v1/conversations/{name}/messages", json={"text": "And now?"}))["seq"]
+
+
+async def results(server, name):
+    """What the model has read of the calls, in its order."""
+    items = (await server("GET", f"/v1/conversations/{name}/messages"))["items"]
+    return [json.loads(one["content"]) for one in items if one["role"] == "tool"]
+
+
+async def test_a_browser_that_dies_in_the_middle_of_a_call_leaves_it_to_another(stack, server, store):
+    await greeted(server, stack, "dies-one", call("where", {}), "It is here.")
+    async with browsing() as first, browsing() as second:
+        page = await attached(server, store, first, "dies-one", HANGS, {})
+        seq = await asked(server, "dies-one")
+        await until(lambda: page.evaluate("attempts"), [1], "the attempts of the first")
+        other = await attached(server, store, second, "dies-one", HANGS, {})
+        await until(lambda: clients(store, "dies-one"), 2, "the number of clients")
+        session = await page.context.new_cdp_session(page)
+        with contextlib.suppress(Exception):  # there is nobody to answer
+            await asyncio.wait_for(session.send("Page.crash"), 2)
+        await until(lambda: other.evaluate("attempts"), [2], "the attempts of the second")
+        await other.evaluate("give({ by: 2 })")
+        assert (await server.rested("dies-one", seq))["reply"] == "It is here."
+    assert await results(server, "dies-one") == [{"ok": True, "untrusted": True, "result": {"by": 2}}]
+
+
+async def test_what_waits_for_a_page_that_ends_with_its_calls_is_cancelled_once_it_is_closed(stack, server, store):
+    await greeted(server, stack, "leaves-one", call("where", {}), "They left.")
+    async with browsing() as browser:
+        page = await attached(server, store, browser, "leaves-one", HANGS, {"onDetach": "cancel"})
+        seq = await asked(server, "leaves-one")
+        await until(lambda: page.evaluate("attempts"), [1], "the attempts")
+        await page.close()
+        assert (await server.rested("leaves-one", seq))["reply"] == "They left."
+    (told,) = await results(server, "leaves-one")
+    assert (told["ok"], "left" in told["error"]) == (False, True)
