@@ -19,6 +19,7 @@ PARTS = {
     "delegation": "parents and children against conversations of one model call, and beside a webhook that hangs",
     "joining": "a steered message, and a call that an attached client carries out, until the next model request",
     "due": "many delayed messages and deadlines due at once, against starts and resolves",
+    "presence": "attached clients at rest: Redis commands a second, memory of the server",
     "rehearsal": "three turns of an agent's unit test, without a stack",
 }
 PEERS = stack.ROOT / "peers" / "out"

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -28,9 +28,11 @@ AT_ONCE = 32
 
 
 @contextlib.asynccontextmanager
-async def served(direct: AsyncClient) -> AsyncIterator[tuple[str, list[str], int]]:
-    """A server in a process of its own: its URL, some keys, and its process id."""
-    keys = [(await direct.access.create_key(f"bench {number}", ["read", "start", "decide"]))[1] for number in range(KEYS)]
+async def served(
+    direct: AsyncClient, scopes: Sequence[str] = ("read", "start", "decide")
+) -> AsyncIterator[tuple[str, list[str], int]]:
+    """A server in a process of its own: its URL, some keys with these scopes, and its process id."""
+    keys = [(await direct.access.create_key(f"bench {number}", list(scopes)))[1] for number in range(KEYS)]
     command = [sys.executable, "-m", "holdfast.cli", "serve", "--port", "0", "--app", stack.APP]
     with subprocess.Popen(  # noqa: ASYNC220 - before anything is measured
         command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
@@ -135,20 +137,21 @@ async def idle(direct: AsyncClient, url: str, keys: list[str], pid: int, count: 
         progress.add_task("listeners", total=None)
         await some(20, count)
         await asyncio.sleep(20)
-    cpu = _cpu_s(pid)
+    cpu = cpu_s(pid)
     await asyncio.sleep(10)
     found = {
         "bytes": resident(pid) - before[0],
         "connections before": before[1],
         "connections": await connections(direct),
-        "cpu": (_cpu_s(pid) - cpu) / 10,
+        "cpu": (cpu_s(pid) - cpu) / 10,
     }
     for _, writer in opened:
         writer.close()
     return found
 
 
-def _cpu_s(pid: int) -> float:
+def cpu_s(pid: int) -> float:
+    """The processor seconds that a process has taken."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 

@@ -29,7 +29,7 @@ from .reads import Reads
 from .redis_connection import SOCKET_TIMEOUT_S, client, is_wrong_type, translated
 from .views import Entry, naming, unreadable_row
 
-UNCOUNTED = frozenset({"count", "heartbeat"})
+UNCOUNTED = frozenset({"count", "heartbeat", "remain"})
 """Scripts whose time is not counted: they run in idle processes too, which would then always have counts to report."""
 OLDEST_SERVER = (6, 2)
 RETRY_S = 2.0
@@ -130,7 +130,10 @@ class RedisDatabase(Reads):
         await self._blocking.aclose()
 
     async def now(self) -> int:
-        seconds, micros = await self._do(self._redis.time)
+        return await self._do(self._now)
+
+    async def _now(self) -> int:
+        seconds, micros = await self._redis.time()
         return int(seconds) * 1000 + int(micros) // 1000
 
     async def _bounded(self, block_ms: int, work: Awaitable[_T]) -> _T:
@@ -204,8 +207,11 @@ class RedisDatabase(Reads):
     async def _drop(self, *places: tuple[str, str]) -> bool:
         return bool((await self._pipe(lambda pipe: [pipe.hdel(*place) for place in places], atomic=len(places) > 1))[0])
 
-    async def _each(self, fill: Callable[[Any], object]) -> list[Any]:
-        """The answers to pipelined reads; a key of the wrong type makes only its own answer a `CorruptStore`."""
+    async def _each(self, fill: Callable[[Any], object], *, idle: bool = False) -> list[Any]:
+        """The answers to pipelined commands; a key of the wrong type makes only its own answer a `CorruptStore`.
+
+        What `idle` processes do is not counted (see `UNCOUNTED`).
+        """
 
         async def read() -> list[Any]:
             async with self._redis.pipeline(transaction=False) as pipe:
@@ -216,7 +222,7 @@ class RedisDatabase(Reads):
                     raise answer
             return [CorruptStore(f"a key has the wrong type ({one})") if isinstance(one, Exception) else one for one in answers]
 
-        return await self._do(read)
+        return await (self._repeated if idle else self._do)(read)
 
     async def _on(self, conversation_id: str, script: str, *args: str | bytes | int | None) -> list[Any]:
         """The answer of a script on one conversation; None as an argument is passed as ''."""
@@ -253,7 +259,7 @@ class RedisDatabase(Reads):
                     found.append(_checked(answer, call[0]))
             except StoreError as error:
                 found.append(error)
-        if self._counts is not None:
+        if self._counts is not None and name not in UNCOUNTED:
             self._counts.observe(metrics.SCRIPT_S, time.perf_counter() - began_s, name)
         return found
 

@@ -53,11 +53,12 @@ class RedisPresence(RedisDatabase):
             return {}
         clock = self._time = self._time or StoreClock(steady_ms)
         if not clock.fresh:
-            clock.heard(await self.now())
+            clock.heard(await self._repeated(self._now))
         ends = clock.now() + GONE_MS
         here = self._keys.here
         found = await self._each(
-            lambda pipe: [pipe.zadd(here(name), {f"ka{client}": ends}, xx=True, ch=True) for name, client in clients]
+            lambda pipe: [pipe.zadd(here(name), {f"ka{client}": ends}, xx=True, ch=True) for name, client in clients],
+            idle=True,
         )
         until = {one: ends if changed == 1 else 0 for one, changed in zip(clients, found, strict=True)}
         unchanged = [one for one, at in until.items() if not at]  # not attached, or renewed in this very millisecond

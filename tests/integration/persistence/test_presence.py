@@ -6,6 +6,7 @@ from writer import Writer, begin, reply, start
 
 from holdfast.conversation import Principal, Proof
 from holdfast.conversation.terms.presence import GONE_MS, KEPT_MS, LEAVES_MS, OnDetach, Present
+from holdfast.counting import Counts
 from holdfast.errors import CorruptStore
 from holdfast.persistence import RedisStore, codec
 from holdfast.persistence.keys import Keys
@@ -148,3 +149,19 @@ async def test_nobody_reads_in_redis_who_is_attached(server, namespace, raw):
     assert await blind.present("c-1") == ()
     await store.close()
     await blind.close()
+
+
+async def test_a_process_that_only_renews_has_nothing_to_count(server, namespace, raw):
+    counts = Counts()
+    store = RedisStore(server.url, namespace=namespace, counts=counts)
+    await store.open()
+    await started(store)
+    clients = [("c-1", client("a")), ("c-1", client("b", OnDetach.CANCEL))]
+    for name, one in clients:
+        await store.attach(name, one)
+    counts.taken()
+
+    assert all(await store.renew_clients(clients))
+
+    assert counts.taken() == {}
+    await store.close()
