@@ -238,9 +238,10 @@ class MemoryConversations(Reads):
             return None
         return found
 
-    def due_at(self, conversation_id: str) -> int | None:
-        """When (ms UTC) something is due for a conversation, its outstanding work aside; None: nothing waits for a time."""
-        return self._seen(conversation_id).due_at
+    @property
+    def due(self) -> Mapping[str, int]:
+        """When (ms UTC) something is due for each conversation in which anything waits for a time, work left out."""
+        return {name: found.due_at for name, found in self._conversations.items() if found.due_at is not None}
 
     def _seen(self, conversation_id: str) -> Kept:
         return self._conversations.get(conversation_id) or Kept()

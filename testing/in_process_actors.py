@@ -126,13 +126,13 @@ class InProcessActors:
 
     async def due_at(self) -> int | None:
         """When the first of the conversations has something to do, by the clock; None if none has."""
-        found = [self._store.due_at(name) for name in self.hosted]
-        return min((at for at in found if at is not None), default=None)
+        due = self._store.due
+        return min((due[name] for name in self.hosted if name in due), default=None)
 
     async def wake(self) -> None:
         """Tell the conversations that have something to do by now."""
         for name, one in list(self.hosted.items()):
-            due = self._store.due_at(name)
+            due = self._store.due.get(name)
             if due is not None and due <= self._clock() and not one.activation.over:
                 await self.ask(name, Wake())
                 while await self.carry():  # what is below may end by it

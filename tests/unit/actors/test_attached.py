@@ -111,7 +111,7 @@ async def test_a_call_for_clients_is_looked_after_by_those_that_are_attached(inn
 
     assert [one.present for one in judged] == [(HERE.model_copy(update={"until": until}),)]
     assert await kinds(inner, 5) == []
-    assert inner.due_at("c-1") == until + GRACE_MS
+    assert inner.due["c-1"] == until + GRACE_MS
     clock.now = until + GRACE_MS - 1
     assert await attention(inner) == []
     clock.now += 1
@@ -270,7 +270,7 @@ async def test_clients_that_cannot_be_read_are_looked_at_later_and_stop_nothing_
     clock.now += 15_000  # the deadline of the claimed call has passed
     await by_guest(store, clock, Wake())
     assert [one.status for one in (await inner.load("c-1")).calls] == ["errored", "awaiting"]
-    assert inner.due_at("c-1") == (await inner.load("c-1")).due_at > clock.now
+    assert inner.due["c-1"] == (await inner.load("c-1")).due_at > clock.now
 
 
 async def test_a_departure_that_cannot_be_read_is_judged_later(inner, clock, tell):

@@ -3,7 +3,7 @@
 import dataclasses
 
 import pytest
-from writer import Writer, begin, call, cancel, reply, start
+from writer import DESK, Writer, begin, call, cancel, reply, start
 
 from holdfast.conversation.records.events import MessageAccepted
 from holdfast.errors import LeaseHeld
@@ -41,6 +41,7 @@ async def test_deadlines_come_by_the_given_clock():
     clock = Clock()
     store = MemoryStore(clock=clock)
     writer = await Writer.of(store, "c-1")
+    writer.spec = DESK.model_copy(update={"client_grace_s": None})
     await writer.do(start(), begin(), call("locate"))
     clock.now += 59_999
     assert (await store.attention(10)).conversation_ids == []
