@@ -1,4 +1,4 @@
-"""Clients on the real stack: a browser dies in the middle of a call, and a page leaves."""
+"""Pages as clients on the real stack: a browser dies in the middle of a call, and a page leaves."""
 
 import asyncio
 import contextlib
