@@ -22,6 +22,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
 import writer as steps
+from claiming import claim, give_back
 from history import CONVERSATION, Kept, path_of, stands, text_of, vocabulary
 from redis_server import RedisServer
 from writer import NextCommand as Asking
@@ -47,6 +48,7 @@ from holdfast.conversation import (
     Fail,
     Interrupted,
     Limits,
+    OnDetach,
     OnLost,
     Origin,
     Principal,
@@ -63,10 +65,12 @@ from holdfast.conversation import (
     SuspensionKind,
     Tell,
     ToolSpec,
+    Wake,
     When,
     evolve,
 )
 from holdfast.conversation.log.transcript import Transcript
+from holdfast.conversation.records.calls import Suspension
 from holdfast.conversation.records.commands import ProposedCall
 from holdfast.conversation.records.event_base import FailureReason, StopReason
 from holdfast.conversation.records.events import CallHeld
@@ -174,6 +178,16 @@ LATE = DESK.model_copy(
     }
 )
 """The agent whose deadlines act."""
+AT_CLIENTS = DESK.model_copy(
+    update={
+        "client_grace_s": 3,
+        "tools": (
+            ToolSpec(name="locate", executor=Executor.CLIENT),
+            ToolSpec(name="share", executor=Executor.CLIENT, on_lost=OnLost.ASK),
+        ),
+    }
+)
+"""The agent whose clients are not there."""
 LATE_IN_TURN = LATE.model_copy(update={"execution": Execution.SEQUENTIAL})
 SHOP = AppRecord(
     app="shop.app:app",
@@ -788,6 +802,44 @@ async def inputs(tells: Recorder) -> None:
     await tells.does("the turn is cancelled", steps.cancel("x-input"))
 
 
+async def clients(tells: Recorder) -> None:
+    """Calls that clients claim, answer and give back; clients that are gone, and calls for which none comes."""
+    tells.writer.spec = AT_CLIENTS
+
+    def looks(at: int) -> Asking:
+        tells.now = max(tells.now, at)
+        return lambda _: Wake().seeing(())
+
+    def waits(call_id: str) -> Suspension:
+        return next(call.suspension for call in tells.state.calls if call.tool_call_id == call_id and call.suspension)
+
+    await tells.does("a message comes", steps.send("where are they?", message_id="m-clients"))
+    await tells.does("its turn begins", steps.begin())
+    calls = (("loc_1", "locate"), ("loc_2", "locate"), ("loc_3", "locate"), ("share_c", "share"))
+    await tells.model("the model asks the clients", *calls)
+    await tells.does("Ana's tab claims a call", claim("tab-1", "loc_1", request_id="y-c1", principal=ANA))
+    leaving = claim("tab-2", "loc_2", request_id="y-c2", principal=CY, on_detach=OnDetach.CANCEL)
+    await tells.does("Cy's tab claims another", leaving)
+    await tells.does("Ana writes to the others", noting(tells, "loc_1", Comment, text="on it " * 100))
+    await tells.does("a tab claims what may not be done twice", claim("tab-3", "share_c", request_id="y-c6"))
+    lost = give_back("tab-3", "share_c", request_id="y-c7")
+    await tells.does("it began, and is given back", lost)  # which brings a snapshot
+    not_begun = give_back("tab-1", "loc_1", began=False, reason="no permission", request_id="y-c3", principal=ANA)
+    await tells.does("Ana's tab gives it back", not_begun)
+    await tells.does("another tab claims it", claim("tab-3", "loc_1", request_id="y-c4"))
+    await tells.does("nobody comes for the third", looks(waits("loc_3").look_at), after_s=0)
+    await tells.does("the tabs are gone", looks(waits("loc_1").look_at), after_s=0)
+    await tells.does("Ana's tab claims it again", claim("tab-1", "loc_1", request_id="y-c5", principal=ANA))
+    here = steps.resolve(Answer("Bonn"), "loc_1", decision_id="d-c1", principal=ANA, client_id="tab-1")
+    await tells.does("and answers it", here)
+    await tells.decides("the other is to be done again", "share_c", Redispatch())
+    await tells.hands_over("share_c")
+    await tells.does("the tab claims it again", claim("tab-3", "share_c", request_id="y-c8"))
+    await tells.does("what waits for the tab is cancelled", steps.cancel_pending("x-c", client_id="tab-3"))
+    await tells.does("the turn is cancelled", steps.cancel("x-clients"))
+    tells.writer.spec = DESK
+
+
 async def life(tells: Recorder) -> None:  # noqa: PLR0915 - a life is long
     """One conversation that says everything."""
     first = steps.start("Hello? 🙂", app="shop.app:app", context='{"order":12345678901234567890}', attended=False)
@@ -855,6 +907,7 @@ async def life(tells: Recorder) -> None:  # noqa: PLR0915 - a life is long
     await parts(tells)
     await deadlines(tells)
     await inputs(tells)
+    await clients(tells)
 
     await tells.does("a fourth message comes", steps.send("ship it", message_id="m-4"))
     await tells.does("its turn begins", steps.begin())
@@ -883,7 +936,7 @@ async def record() -> list[dict[str, Any]]:
     with RedisServer() as server:
         store = RedisStore(server.url)
         await store.open()
-        await store.put_app(SHOP, [DESK, CLERK, BOARD, CALM, NIGHT, LATE, LATE_IN_TURN])
+        await store.put_app(SHOP, [DESK, CLERK, BOARD, CALM, NIGHT, LATE, LATE_IN_TURN, AT_CLIENTS])
         writer = await Writer.of(store, CONVERSATION)
         writer.salt = lambda: "pepper"
         writer.spec = DESK
@@ -898,7 +951,7 @@ async def record() -> list[dict[str, Any]]:
         "version": codec.VERSION,
         "app": text_of(codec.encode(SHOP)),
         "spec": text_of(codec.encode(DESK)),
-        "later_specs": [text_of(codec.encode(spec)) for spec in (CLERK, BOARD, CALM, NIGHT, LATE, LATE_IN_TURN)],
+        "later_specs": [text_of(codec.encode(spec)) for spec in (CLERK, BOARD, CALM, NIGHT, LATE, LATE_IN_TURN, AT_CLIENTS)],
         "vocabulary": vocabulary(),
     }
     return [header, *recorder.lines]

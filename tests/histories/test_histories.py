@@ -59,7 +59,7 @@ NOTHING_SINCE = 6
 """From this version on, a cancellation of nothing is no event."""
 OF_CHILDREN = ("Parent.", "Ancestor.", "ConversationStarted.parent", "State.parent")
 """What only conversations say that were started by others: they end with their first turn, and histories go on."""
-NOTED = ("votes", "comments", "assigned", "snoozed", "escalated_at", "approvers", "expires_at")
+NOTED = ("votes", "comments", "assigned", "snoozed", "escalated_at", "approvers", "expires_at", "claimed", "attempt")
 """What a pending call shows that changes while it waits."""
 
 each_history = pytest.mark.parametrize("recorded", HISTORIES, ids=lambda recorded: f"v{recorded.version}")
@@ -280,6 +280,12 @@ def noted(step: Step, shown: Mapping[str, Any]) -> dict[str, Any]:
     if last is not None:
         one = about[last].model_dump(mode="json")
         stage = {"approvers": one["approvers"], "expires_at": one["expires_at"], "escalated_at": one["at"]}
+    claims = [event.model_dump(mode="json") for event in about if event.kind in ("call_claimed", "call_given_back")]
+    stage |= {"claimed": None, "attempt": about[0].claims}
+    if claims:
+        one = claims[-1]
+        by = {"client_id": one["client_id"], "by": one["principal"], "at": one["at"]} if one["kind"] == "call_claimed" else None
+        stage |= {"claimed": by, "attempt": one["attempt"], "expires_at": one["expires_at"]}
     withdrawn = {
         (vote.suspension_id, cast.principal.id, cast.at)
         for place, over in enumerate(events(step))
@@ -332,8 +338,11 @@ async def carry_on(writer: Writer) -> None:
                 decision = Cancel("others have agreed to something else")
             elif agreed and suspension.kind is SuspensionKind.APPROVAL:
                 decision = Approve()  # an edit would ask all of them anew
-            who = next(one for one in DECIDERS if one.id not in agreed)
-            await writer.do(resolve(decision, suspension_id=suspension.suspension_id, principal=who))
+            who, client_id = next(one for one in DECIDERS if one.id not in agreed), ""
+            if suspension.claim is not None:  # its client answers
+                proof, _, name = suspension.claim.by.partition(":")
+                who, client_id = Principal(name, proof=Proof(proof)) if name else None, suspension.claim.client_id
+            await writer.do(resolve(decision, suspension_id=suspension.suspension_id, principal=who, client_id=client_id))
         elif effects and isinstance(effects[0], RunTool):
             await _run(writer, store, effects[0].effect_id)
         elif effects:
@@ -406,6 +415,8 @@ async def test_what_was_asked_then_and_comes_again_gets_its_first_receipt(store,
         "interrupt": 9,
         "withdraw": 9,
         "reschedule": 9,
+        "claim": 9,
+        "give_back": 9,
         "cancel_pending": 5,
         "revoke": 6,
         "revoke_given": 6,
