@@ -67,6 +67,7 @@ export const texts = {
   provider: "by the model's provider",
   preparing: "is prepared",
   runs: "runs",
+  checked: "is checked",
   held: "waits its turn",
   done: "done",
   wrong: "failed",

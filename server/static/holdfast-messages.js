@@ -118,7 +118,7 @@ export class RunningElement extends HoldfastElement {
       items.push({
         key: run.tool_call_id,
         tool: run.tool,
-        what: texts.runs,
+        what: run.executor === "client" ? texts.checked : texts.runs, // before a client is given it
         ...report(progress.get(run.tool_call_id) ?? run.progress),
       });
     }

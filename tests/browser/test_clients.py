@@ -5,10 +5,12 @@ import json
 
 import httpx
 import pytest
-from holdfast_page import ALONE, expect, held, left, opened, other_origin, refused, the, waited
+from holdfast_page import ALONE, SPEC, expect, held, left, opened, other_origin, refused, the, waited
 from served import served
-from writer import call
+from writer import call, rule
 
+from holdfast.conversation import Approval, Executor, ToolSpec
+from holdfast.conversation.terms.rule_verdict import RuleEffect
 from holdfast.events import CallClaimed, CallGivenBack, SuspensionSettled
 from holdfast.server import Authentication
 
@@ -177,6 +179,17 @@ async def test_a_duplicated_tab_is_a_client_of_its_own(server, page):
     assert await copy.evaluate("attempts") == []
     await page.close()
     await waited(copy, "window.attempts", [2])
+
+
+async def test_an_approved_call_is_run_by_the_page_once_the_rules_have_let_it_through(server, page):
+    tools = (ToolSpec(name="locate", executor=Executor.CLIENT, approval=Approval.REQUIRED),)
+    writer = held(server, "checked-1", "locate", spec=SPEC.model_copy(update={"tools": tools}))
+    await tab(page, server, "checked-1", given="here")
+    await the(page, "approval").get_by_role("button", name="Approve").click()
+    await expect(the(page, "running").get_by_text("is checked")).to_be_visible()
+    assert await page.evaluate("ran") == []
+    server.run(writer.do(rule(writer.state.calls[0].tool_call_id, RuleEffect.ALLOW)))
+    await waited(page, "outcomes", [["answer", None]])
 
 
 async def test_detaching_gives_back_what_is_not_finished(server, page):
