@@ -20,6 +20,7 @@ PARTS = {
     "joining": "a steered message, and a call that an attached client carries out, until the next model request",
     "due": "many delayed messages and deadlines due at once, against starts and resolves",
     "presence": "attached clients at rest: Redis commands a second, memory of the server",
+    "claiming": "from a client's claim to the next model request, against a decision",
     "rehearsal": "three turns of an agent's unit test, without a stack",
 }
 PEERS = stack.ROOT / "peers" / "out"

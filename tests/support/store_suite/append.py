@@ -4,7 +4,7 @@ import asyncio
 import dataclasses
 
 import pytest
-from writer import DESK, Writer, begin, call, cancel, end, finish, reply, resolve, send, start
+from writer import DESK, Writer, begin, call, cancel, end, finish, reply, resolve, rule, send, start
 
 from holdfast.conversation import (
     Answer,
@@ -26,6 +26,7 @@ from holdfast.conversation.records.idempotency import (
     request_key,
     suspension_key,
 )
+from holdfast.conversation.terms.rule_verdict import RuleEffect
 from holdfast.errors import (
     CorruptStore,
     InvalidDecision,
@@ -394,6 +395,8 @@ class Appending:
             (row,) = (await other.conversations(limit=5)).items
             assert row.pending == len(waiting)
 
+        for one in [one for one in writer.state.calls.running() if one.tool == "share"]:
+            await writer.do(rule(one.effect_id, RuleEffect.ALLOW))
         assert len(writer.suspension_ids) == 8  # the shared calls await their client
         rebuilt = [bucket async for bucket in other.reindex()]
         assert sum(bucket.removed for bucket in rebuilt) == 0
@@ -405,6 +408,7 @@ class Appending:
         await writer.do(start(), begin(), call("share"))
         first = writer.suspension_ids[0]
         await writer.do(resolve(Approve()))
+        await writer.do(rule(effect=RuleEffect.ALLOW))
         second = writer.suspension_ids[0]
 
         assert first != second

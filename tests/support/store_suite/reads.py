@@ -25,6 +25,7 @@ from writer import (
     resolve,
     revoke,
     revoke_given,
+    rule,
     send,
     snooze,
     start,
@@ -75,6 +76,7 @@ LIFE: tuple[tuple[NextCommand, ...], ...] = (
     (call("share", "charge"),),
     (lose(),),
     (resolve(Approve()),),
+    (rule(effect=RuleEffect.ALLOW),),
     (resolve(Answer(None)),),
     (fail_model(),),
     (send("once more"), begin()),
@@ -311,7 +313,7 @@ class Reading:
     async def test_edited_arguments_are_what_is_shown_next(self, store: Store) -> None:
         writer = await Writer.of(store, "c-1")
         await writer.do(start(), begin(), call(("share", '{"amount":7}')))
-        await writer.do(resolve(Approve({"amount": 5})))
+        await writer.do(resolve(Approve({"amount": 5})), rule(effect=RuleEffect.ALLOW))
 
         (view,) = await store.pending_of("c-1")
 
