@@ -74,4 +74,4 @@ def ended(command: Command, judgement: Judgement) -> Judgement:
         return judgement
     draft = Draft(state, command, list(judgement.events))
     draft.emit(Ended(at=command.now))
-    return replace(judgement, events=tuple(draft.events), state=draft.state, due_at=None)
+    return replace(judgement, events=tuple(draft.events), state=draft.state)

@@ -51,8 +51,7 @@ def followed(before: State, command: Command, judgement: Judgement) -> Judgement
         place = upto
         draft.command = _with_events(before, command, draft.events)
         advance(draft)
-    due_at = judgement.due_at if len(draft.events) == len(judgement.events) else None
-    return replace(judgement, events=tuple(draft.events), state=draft.state, due_at=due_at)
+    return replace(judgement, events=tuple(draft.events), state=draft.state)
 
 
 def _with_events(before: State, command: Command, events: list[Event]) -> Command:

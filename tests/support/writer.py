@@ -387,9 +387,12 @@ def suspend(run: str | None = None, title: str = "Look at this", **asked: Any) -
     return lambda state: RunSuspended(effect_id=_run(state, run), title=title, **asked)
 
 
-def rule(run: str | None = None, effect: RuleEffect = RuleEffect.DENY, *, name: str = "no", reason: str = "") -> NextCommand:
-    """The step in which the rules in force do not let a run begin; `run` is as in `finish`."""
-    return lambda state: RunRuled(effect_id=_run(state, run), ruled=RuleVerdict(effect=effect, rule=name, reason=reason))
+def rule(
+    run: str | None = None, effect: RuleEffect = RuleEffect.DENY, *, name: str = "no", reason: str = "", **more: Any
+) -> NextCommand:
+    """The step in which the rules in force say this of a run; `run` is as in `finish`, `more` are fields of the verdict."""
+    ruled = RuleVerdict(effect=effect, rule=name, reason=reason, **more)
+    return lambda state: RunRuled(effect_id=_run(state, run), ruled=ruled)
 
 
 def resolve_many(

@@ -4,9 +4,12 @@ import pytest
 
 from holdfast.conversation import (
     Answer,
+    Approve,
+    ApproverTerms,
     Cancel,
     Claim,
     Deny,
+    Execution,
     Fail,
     OnDetach,
     OnLost,
@@ -467,3 +470,20 @@ def test_a_call_that_a_client_had_may_have_taken_effect_wherever_it_is_cancelled
     call = the_call(waits).tool_call_id
     waits.cancel()
     assert waits.result(call)["error"] == "cancelled before the client reported a result; it may or may not have taken effect"
+
+
+def test_the_count_of_claims_outlasts_questions_and_a_wait_for_others(conversations):
+    spec = conversations.desk_with(locate={"on_lost": OnLost.ASK}).model_copy(update={"execution": Execution.BATCH})
+    conversation = conversations(spec=spec).begun()
+    asked, beside = conversation.call("locate", ("lookup", "{}"))
+    conversation.claim("tab-1", asked)
+    conversation.give_back("tab-1", asked)
+    conversation.resolve(Redispatch(), suspension_id=conversation.suspension(asked).suspension_id)
+    by_ana = ApproverTerms(who=(("id:ana",),))
+    for call in (asked, beside):
+        conversation.rule(call, RuleEffect.ASK, approvers=by_ana)
+    conversation.resolve(Approve(), suspension_id=conversation.suspension(asked).suspension_id, principal=ANA)
+    assert conversation.state.calls.of(asked).status == "held"
+    conversation.resolve(Approve(), beside, principal=ANA)
+    conversation.rule(asked, RuleEffect.ALLOW)
+    assert conversation.claim("tab-2", asked).reply.attempt == 2

@@ -142,6 +142,8 @@ def test_a_wake_looks_at_the_clients_only_if_a_call_is_to_be_looked_after(waits)
     assert Wake().acts(waits.state, the_call(waits).suspension.expires_at)
     waits.resolve(Answer("here"))
     assert not Wake().looks(waits.state, at)
+    waits.call("refund")
+    assert not Wake().looks(waits.state, the_call(waits).suspension.expires_at)
 
 
 def test_an_agent_without_a_grace_lets_its_calls_wait(conversations):
@@ -226,6 +228,7 @@ def test_a_claim_that_is_not_kept_ends_with_its_client(waits):
     waits.claim("tab-1", on_detach=OnDetach.CANCEL)
     assert told(waits.wake(at=the_call(waits).suspension.look_at)) == ["suspension_settled", "call_resolved"]
     assert error_of(waits).endswith("it may or may not have taken effect: the client left")
+    assert {event.by for event in waits.log[-2:]} == {SettledBy.CANCELLATION}
 
 
 def test_the_deadline_of_a_claimed_call_counts_whether_its_client_is_there_or_not(waits):
