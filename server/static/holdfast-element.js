@@ -117,7 +117,7 @@ SHEET.replaceSync(`
 .head { justify-content: space-between; }
 .tool, .title { font-weight: 600; }
 .tool, .title, .text, .prompt, .report, pre { overflow-wrap: anywhere; unicode-bidi: plaintext; }
-.deadline, .detail, .outcome, .hint, .faint { color: var(--_muted); font-size: 0.875em; }
+.deadline, .detail, .outcome, .hint, .faint { color: var(--_muted); font-size: 0.875em; overflow-wrap: anywhere; }
 p { margin: 0; }
 form { display: grid; gap: var(--_space); }
 .together { display: grid; gap: 0.25rem; font-size: 0.875em; overflow-wrap: anywhere; }
