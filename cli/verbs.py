@@ -228,17 +228,20 @@ async def cancel(
     wait: Annotated[float, typer.Option(metavar="SECONDS", help="Wait up to SECONDS for running tools to stop.")] = 0,
     pending: Annotated[bool, typer.Option("--pending", help="Only the calls that wait; the turn goes on.")] = False,
     kind: Annotated[SuspensionKind | None, typer.Option(help="With --pending: only those that wait for this.")] = None,
+    client: Annotated[
+        str | None, typer.Option(metavar="ID", help="With --pending: only what waits for this client of yours.")
+    ] = None,
     reason: Annotated[str, typer.Option(help="With --pending: why; the model reads it.")] = "",
     request_id: Key = None,
 ) -> Said:
     """Cancel the current turn of a conversation, with its pending calls. The next message begins another turn."""
     if pending and (turn is not None or wait):
         raise InvalidInput("--pending", "it leaves the turn alone", "leave --turn and --wait out")
-    if not pending and (kind is not None or reason):
-        raise InvalidInput("--kind and --reason", "they are for the calls that wait", "add --pending")
+    if not pending and (kind is not None or client is not None or reason):
+        raise InvalidInput("--kind, --client and --reason", "they are for the calls that wait", "add --pending")
     found = on.client.conversation(conversation)
     if pending:
-        done = await found.cancel_pending(kind, reason, request_id=request_id)
+        done = await found.cancel_pending(kind, reason, client_id=client, request_id=request_id)
     else:
         done = await found.cancel(turn, wait_s=wait, request_id=request_id)
     calls = ", ".join(done.calls)

@@ -39,6 +39,7 @@ class AsyncAttached:
 
     Attributes:
         client_id: The client's id, in the name space of its principal.
+        told: A function that is told what happens to each call here; None by default.
     """
 
     def __init__(
@@ -49,12 +50,11 @@ class AsyncAttached:
         *,
         client_id: str,
         on_detach: OnDetach,
-        told: Told | None = None,
     ) -> None:
         self.client_id = client_id
+        self.told: Told | None = None
         self._claimant = Claimant(gateway, conversation_id, client_id, on_detach)
         self._handlers = handlers
-        self._told: Told = told or (lambda *_: None)
         self._name = ""
         self._free: dict[str, AsyncPendingCall] = {}
         self._works: dict[str, Work] = {}
@@ -188,9 +188,13 @@ class AsyncAttached:
 
     def _begin(self, call: AsyncPendingCall) -> None:
         name = call.suspension_id
-        work = Work(self._claimant, call, self._handlers[call.tool], lambda what, words: self._told(what, call, words))
+        work = Work(self._claimant, call, self._handlers[call.tool], lambda what, words: self._say(what, call, words))
         self._works[name] = work
         work.when_done(lambda: self._done(name, work))
+
+    def _say(self, what: str, call: AsyncPendingCall, words: str) -> None:
+        if self.told is not None:
+            self.told(what, call, words)
 
     def _done(self, name: str, work: Work) -> None:
         del self._works[name]

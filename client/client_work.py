@@ -121,6 +121,10 @@ class Work:
         self._handling = False
         self._task = asyncio.create_task(self._run())
 
+    async def done(self) -> None:
+        """Return once the work has ended."""
+        await asyncio.wait([self._task])
+
     def when_done(self, done: Callable[[], None]) -> None:
         """Call this once the work ends."""
         self._task.add_done_callback(lambda _: done())
@@ -133,12 +137,15 @@ class Work:
             self._task.cancel()
 
     async def leave(self, within_s: float) -> None:
-        """End: a request on its way has so many seconds, a handler is cancelled; one in a thread ends by itself."""
+        """End: a request on its way has so many seconds, a cancelled handler three times as many to clean up.
+
+        A handler in a thread ends by itself.
+        """
         self.cancellation.set()
         if not self._handling:
             await asyncio.wait([self._task], timeout=within_s)
         self._task.cancel()
-        await asyncio.gather(self._task, return_exceptions=True)
+        await asyncio.wait([self._task], timeout=3 * within_s)
 
     async def give_back(self) -> None:
         """Give the call back, if it is still this client's."""

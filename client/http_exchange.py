@@ -25,6 +25,8 @@ REACH_S = 5.0
 KEEP_S = 4.0
 """Seconds for which an idle connection is kept: less than the 5 s after which uvicorn closes it."""
 FIRST_S, LONGEST_S, JITTER = 0.1, 2.0, 0.5
+MOST_CUTS = 3
+"""How often in a row a server may close the connection while a body is sent: it refuses one that is too large unread."""
 FAILED = frozenset({500, 502, 504})
 """Statuses of a server that failed, perhaps after it carried the request out."""
 JUDGED = (
@@ -46,8 +48,9 @@ class Asking:
     """One request, and what is known of the tries to send it.
 
     `path` is quoted, below the server's URL; `what` is what it asks for, in the words of an error. Without an idempotency
-    `key`, only a GET is sent again once the server may have it. `sent` says whether the last try reached the server, `doubtful`
-    whether an earlier try may have been carried out.
+    `key`, only a GET is sent again once the server may have it. `sent` says whether the last try reached the server, `cut`
+    whether the server closed the connection before it had the whole body, `doubtful` whether an earlier try may have been
+    carried out.
     """
 
     method: str
@@ -58,11 +61,17 @@ class Asking:
     body: bytes | None = None
     key: str | None = None
     sent: bool = False
+    cut: bool = False
     doubtful: bool = False
 
     async def trace(self, name: str, _: Mapping[str, Any]) -> None:
         """Note whether a try was sent; httpcore calls this with the name of each step."""
         self.sent = self.sent or name.endswith("send_request_headers.started")
+        self.cut = self.cut or name.endswith("send_request_body.failed")
+
+    def begin(self) -> None:
+        """Begin another try."""
+        self.sent = self.cut = False
 
     @property
     def repeatable(self) -> bool:
@@ -150,9 +159,10 @@ class Exchange:
         """The answer, converted by `read`; the request is sent again while that can lead to an answer."""
         now = asyncio.get_running_loop().time
         began = now()
-        until, pauses = began + self.timeout_s + longer_s, Backoff(FIRST_S, LONGEST_S, jitter=JITTER)
+        until, pauses, cuts = began + self.timeout_s + longer_s, Backoff(FIRST_S, LONGEST_S, jitter=JITTER), 0
         while True:
-            asking.sent, at_least_s, final = False, 0.0, None
+            asking.begin()
+            at_least_s, final = 0.0, None
             try:
                 async with asyncio.timeout_at(until):
                     found = await read(asking)
@@ -165,8 +175,11 @@ class Exchange:
                 why, at_least_s, final = str(later), later.at_least_s, later.error
                 asking.doubtful |= final is None
             except httpx.TransportError as error:
-                asking.doubtful |= asking.sent
-                why = said_of(error)
+                asking.doubtful |= asking.sent and not asking.cut
+                why, cuts = said_of(error), cuts + 1 if asking.cut else 0
+                if cuts == MOST_CUTS and not asking.doubtful:
+                    problem = f"the server closes the connection while {len(asking.body or b'')} bytes are sent to it"
+                    raise InvalidInput("body", problem, "send less: it takes no more") from error
             if asking.doubtful:
                 final = None
             reached = self._met or asking.doubtful or final is not None

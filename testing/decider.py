@@ -37,6 +37,10 @@ class Decider:
                 raise ConfigurationError("decide", problem, f"name one of its tools: {known}")
         self._decide = decide
 
+    def decides(self, tool: str) -> bool:
+        """Whether it may decide calls of this tool."""
+        return tool in self._decide if isinstance(self._decide, Mapping) else self._decide is not None
+
     async def decision(self, call: AsyncPendingCall) -> Decision | None:
         """The decision on a pending call; None leaves it waiting.
 

@@ -12,11 +12,11 @@ from holdfast.actors.activation.context import ActivationContext
 from holdfast.actors.admission import Admission
 from holdfast.actors.answers import Replied
 from holdfast.actors.workers import Delivered, SetAside
-from holdfast.agent import Agent
+from holdfast.agent import Agent, App
 from holdfast.conversation import Command, Receipt, Reply, Start, State, Wake, outstanding
 from holdfast.conversation.log.owed import OWN, addressed
 from holdfast.conversation.records.command_base import Request
-from holdfast.errors import ConversationNotFound, Fenced, HoldfastError, Quarantined
+from holdfast.errors import ConfigurationError, ConversationNotFound, Fenced, HoldfastError, Quarantined
 from holdfast.persistence import AppRecord, Lane, MemoryStore, Takeover, TakeoverReason, Verdict
 from holdfast.registry.courier import LONGEST_MS
 from holdfast.registry.own_deliveries import own_deliveries
@@ -188,3 +188,19 @@ async def _unsigned(conversation_id: str, command: R) -> R:
     """The command as it is: an activation in the same process asks for no signature."""
     del conversation_id
     return command
+
+
+def agents_of(agent: Agent, app: App | None, lose: Mapping[str, int]) -> dict[str, Agent]:
+    """The agents that may be rehearsed, by name, the first conversation's first."""
+    if not isinstance(agent, Agent):
+        raise ConfigurationError("agent", f"{type(agent).__name__} is no Agent", "give an Agent(...)")
+    agents = {agent.name: agent} | {one.name: one for one in (() if app is None else app.agents) if one.name != agent.name}
+    for tool in agent.tools:
+        if tool.spec.agent and tool.spec.agent not in agents:
+            problem = f"tool {tool.name!r} of agent {agent.name!r} asks the agent {tool.spec.agent!r}, and no app has it"
+            raise ConfigurationError("app", problem, "give app=App(agents=[...]) with both")
+    for name, number in lose.items():
+        if not any(one.tool(name) for one in agents.values()) or not isinstance(number, int):
+            problem = f"agent {' or '.join(map(repr, agents))} has no tool {name!r}, or {number!r:.40} is no number of its runs"
+            raise ConfigurationError("lose", problem, 'give tools and numbers: {"charge": 1}')
+    return agents

@@ -32,13 +32,13 @@ from holdfast.conversation import (
 from holdfast.conversation.ids import check_conversation_id
 from holdfast.conversation.terms.parts import Content, GivenContent
 from holdfast.errors import ConfigurationError, ConversationNotFound, InvalidInput
-from holdfast.persistence import MemoryStore
 
 from .decider import Decide, Decider
-from .in_process_actors import APP, Hosted, InProcessActors
+from .in_process_actors import APP, Hosted, InProcessActors, agents_of
 from .in_process_workers import InProcessWorkers
 from .moved_clock import MovedClock
 from .rehearsal_result import RehearsalResult, log_of, notices_of
+from .rehearsed_client import Clients, RehearsedClient, StoreWithClient
 from .scripted_model import Model, scripts_of
 
 P = ParamSpec("P")
@@ -54,6 +54,7 @@ class RunArguments(TypedDict, total=False):
 
     model: Required[Model]
     decide: Decide | None
+    clients: Clients | None
     context: Any
     app: App | None
     resources: Any
@@ -115,6 +116,9 @@ class Rehearsal:
             conversation taking the next reply; or a mapping has one for each agent, by its name.
         decide: The decisions on pending calls: a function of the pending call (async or not), or a mapping from tools to
             decisions or such functions. A call whose decision is None waits. Asked whenever the conversation rests.
+        clients: The handlers of an attached client, by tool: it claims the calls that wait for it and answers them; `decide` is
+            not asked then. A call for a client fails after the agent's `client_grace_s` if neither has its tool.
+            None: somebody is attached for every tool.
         context: The JSON value that tools find in `ToolContext.context`.
         app: An app whose lifespan lasts as long as the rehearsal is open; it yields the resources. It has the agents to which
             calls are delegated.
@@ -136,6 +140,7 @@ class Rehearsal:
         *,
         model: Model,
         decide: Decide | None = None,
+        clients: Clients | None = None,
         context: Any = None,
         app: App | None = None,
         resources: Any = None,
@@ -144,10 +149,11 @@ class Rehearsal:
         within_s: float = WITHIN_S,
         attended: bool = True,
     ) -> None:
-        self._agents = _agents(agent, app, lose or {})
+        self._agents = agents_of(agent, app, lose or {})
         self._agent = agent
         self._scripts = scripts_of(model, self._agents)
         self._decider = Decider(self._agents.values(), decide)
+        self._client = RehearsedClient(self._agents.values(), clients, self._decider)
         self._context = context_of(context)
         self._attended = attended_of(attended)
         if app is not None and resources is not None:
@@ -161,7 +167,7 @@ class Rehearsal:
         self._within_s = within_s
         self._news = asyncio.Event()
         self._clock = MovedClock(self._news.set)
-        self._store = MemoryStore(clock=self._clock)
+        self._store = StoreWithClient(self._clock, self._client.tools)
         self._actors = InProcessActors(self._store, self._clock, self._agents, self._workers, self._news.set)
         self._opened = AsyncExitStack()
         self._principal: Principal | None = None
@@ -215,10 +221,13 @@ class Rehearsal:
     end = then_rests(AsyncConversation.end)
     interrupt = then_rests(AsyncConversation.interrupt)
     withdraw = then_rests(AsyncConversation.withdraw)
+    give_back = then_rests(AsyncConversation.give_back)
+    cancel_pending = then_rests(AsyncConversation.cancel_pending)
     reschedule = then_rests(AsyncConversation.reschedule)
     post = as_it_is(AsyncConversation.send)
     """Send the user's next message without waiting for the conversation to rest: for bodies that only `advance` ends."""
     queue = as_it_is(AsyncConversation.queue)
+    claim = as_it_is(AsyncConversation.claim)
     audit = as_it_is(AsyncConversation.audit)
 
     async def resolve(
@@ -385,8 +394,10 @@ class Rehearsal:
             for call in await of._conversation.pending() if (await of._log()).seq else []:  # noqa: SLF001 - this class's own
                 if not await of._waits(call):  # noqa: SLF001 - as above
                     continue  # a grant that was given with the one before covers it
-                decision = await self._decider.decision(call)
-                if decision is not None:
+                if self._client.handles(call):
+                    await self._client.carry_out(RehearsalGateway(of), call)
+                    decided = True
+                elif (decision := await self._decider.decision(call)) is not None:
                     await call.resolve(decision)
                     decided = True
         return decided
@@ -445,6 +456,8 @@ class RehearsalGateway:
         store = of._store  # noqa: SLF001 - the same module's own
         if verb is verbs.AUDIT:
             found = await report(lambda work: work(store), of.id, arguments["receipts"])
+        elif verb is verbs.REPORT_PROGRESS:
+            found = False  # nobody listens
         elif verb is verbs.PENDING_OF:
             found = [PendingCall.of(view, self.resolve) for view in await store.pending_of(of.id)]
         elif verb.read is not None:
@@ -474,19 +487,3 @@ async def _command(of: Rehearsal, verb: Verb[Any], said: dict[str, Any]) -> Comm
     if verb is verbs.CANCEL:
         del said["wait_s"]
     return verb.made(said)
-
-
-def _agents(agent: Agent, app: App | None, lose: Mapping[str, int]) -> dict[str, Agent]:
-    """The agents that may be rehearsed, by name, the first conversation's first."""
-    if not isinstance(agent, Agent):
-        raise ConfigurationError("agent", f"{type(agent).__name__} is no Agent", "give an Agent(...)")
-    agents = {agent.name: agent} | {one.name: one for one in (() if app is None else app.agents) if one.name != agent.name}
-    for tool in agent.tools:
-        if tool.spec.agent and tool.spec.agent not in agents:
-            problem = f"tool {tool.name!r} of agent {agent.name!r} asks the agent {tool.spec.agent!r}, and no app has it"
-            raise ConfigurationError("app", problem, "give app=App(agents=[...]) with both")
-    for name, number in lose.items():
-        if not any(one.tool(name) for one in agents.values()) or not isinstance(number, int):
-            problem = f"agent {' or '.join(map(repr, agents))} has no tool {name!r}, or {number!r:.40} is no number of its runs"
-            raise ConfigurationError("lose", problem, 'give tools and numbers: {"charge": 1}')
-    return agents

@@ -6,7 +6,7 @@ import os
 import time
 from pathlib import Path
 
-from holdfast.agent import Agent, App, Tool, ToolContext, tool
+from holdfast.agent import Agent, App, Limits, Tool, ToolContext, tool
 
 RUNS = Path(os.environ.get("HOLDFAST_TEST_RUNS", "/nonexistent"))
 
@@ -86,6 +86,20 @@ def camera(mode: str) -> str:
     """Take a picture."""
 
 
+@tool(executor="client")
+def look(mode: str = "", n: int = 0) -> str:
+    """Look around."""
+
+
+@tool(executor="client", on_lost="error")
+def pay() -> str:
+    """Pay with the user's device."""
+
+
+BRIEF = Agent(name="phone", instructions="Look around.", tools=[look], limits=Limits(client_timeout_s=4), client_grace_s=1)
+"""An agent whose clients have little time."""
+BUYER = Agent(name="buyer", instructions="Buy.", tools=[look, pay, camera, ask], client_grace_s=1)
+
 TOOLS = [lookup, refund, slow, slow_refund, report, ask, ask_briefly, ask_number, where, camera]
 
 SCHOLAR = Agent(
@@ -99,6 +113,12 @@ SCHOLAR = Agent(
 )
 
 app = App(
-    agents=[Agent(name="support", instructions="Help.", tools=TOOLS), Agent(name="clerk", instructions="File."), SCHOLAR],
+    agents=[
+        Agent(name="support", instructions="Help.", tools=TOOLS),
+        Agent(name="clerk", instructions="File."),
+        SCHOLAR,
+        BRIEF,
+        BUYER,
+    ],
     env=["*_API_KEY", "*_API_BASE", "HOLDFAST_TEST_*"],
 )
