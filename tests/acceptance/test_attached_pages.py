@@ -1,8 +1,10 @@
-"""Pages as clients on the real stack: a browser dies in the middle of a call, and a page leaves."""
+"""Pages as clients on the real stack: browsers and a terminal race for the same calls, die in the middle of one, and leave."""
 
 import asyncio
 import contextlib
 import json
+import shlex
+import sys
 import time
 
 import pytest
@@ -10,9 +12,19 @@ from browser import browsing
 from holdfast_page import opened
 from server_process import serving
 
-from holdfast.testing import call
+from holdfast.testing import call, calls
 
 WITHIN_S = 60
+ANSWERS = """(by) => {
+  window.ran = 0;
+  conversation.attach({
+    where: async () => {
+      ran += 1;
+      await new Promise((resolve) => setTimeout(resolve, 50));
+      return { by };
+    },
+  });
+}"""
 HANGS = """(options) => {
   window.attempts = [];
   const where = (_, { attempt }) => new Promise((resolve) => {
@@ -79,6 +91,35 @@ async def results(server, name):
     """What the model has read of the calls, in its order."""
     items = (await server("GET", f"/v1/conversations/{name}/messages"))["items"]
     return [json.loads(one["content"]) for one in items if one["role"] == "tool"]
+
+
+@contextlib.asynccontextmanager
+async def terminal(stack, server, name, acts):
+    """`holdfast attach` with a program that notes each of its runs."""
+    program = f"open({str(acts)!r}, 'a').write('acted\\n'); print('{{\"by\": 3}}')"
+    command = shlex.join([sys.executable, "-c", program])
+    process = stack.python("-m", "holdfast.cli", "attach", name, "--url", server.url, "--tool", "where", "--exec", command)
+    try:
+        yield process
+    finally:
+        process.terminate()
+        await asyncio.to_thread(process.communicate)
+
+
+async def test_two_browsers_and_a_terminal_race_for_the_same_calls_and_one_acts_on_each(stack, server, store, tmp_path):
+    acts = tmp_path / "acts"
+    acts.touch()
+    await greeted(server, stack, "race-three", calls(*[call("where", {})] * 10), "All are here.")
+    async with browsing() as first, browsing() as second, terminal(stack, server, "race-three", acts):
+        browsers = enumerate([first, second])
+        pages = [await attached(server, browser, "race-three", ANSWERS, by) for by, browser in browsers]
+        await until(lambda: clients(store, "race-three"), 3, "the number of clients")
+        await asked(server, "race-three")
+        assert await replied(server, "race-three") == "All are here."
+        ran = [await page.evaluate("ran") for page in pages]
+    by = [one["result"]["by"] for one in await results(server, "race-three")]
+    assert [by.count(0), by.count(1), by.count(3)] == [*ran, len(acts.read_text().splitlines())]
+    assert len(by) == 10
 
 
 async def test_a_browser_that_dies_in_the_middle_of_a_call_leaves_it_to_another(stack, server, store):
