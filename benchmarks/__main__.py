@@ -17,7 +17,7 @@ PARTS = {
     "audit": "what the audit chain costs a decision",
     "outbox": "what is owed: webhooks against plain requests, appends that owe, an idle courier",
     "delegation": "parents and children against conversations of one model call, and beside a webhook that hangs",
-    "joining": "a steered message, and a call that an attached client carries out, until the next model request",
+    "joining": "a steered message, from the end of a tool to the request that has it",
     "due": "many delayed messages and deadlines due at once, against starts and resolves",
     "presence": "attached clients at rest: Redis commands a second, memory of the server",
     "claiming": "from a client's claim to the next model request, against a decision",

@@ -1,10 +1,9 @@
-"""What comes into a turn: a steered message, and a call that an attached client carries out, until the next model request."""
+"""What comes into a turn: a steered message, from the end of a tool to the request that has it."""
 
 import asyncio
 import json
 import statistics
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -67,19 +66,13 @@ class Bench:
         self._put("steered" if steers else "not steered", came - float(ended))
         await self._over(conversation)
 
-    async def resolved(self, tool: str) -> None:
-        """A warm resolve, and from it to the next request; of a client's call, from its claim on."""
-        conversation = await self.begin(tool)
+    async def resolved(self) -> None:
+        """A warm resolve, until its receipt."""
+        conversation = await self.begin("ask")
         (shown,) = (await conversation.wait(timeout_s=60)).pending
-        began, clock = time.time(), time.perf_counter()
-        if tool == "locate":
-            await conversation.claim(shown, "bench")
-            await conversation.resolve(shown, Answer("here"), client_id="bench")
-        else:
-            await shown.resolve(Answer("here"))
-            self._put("receipt", time.perf_counter() - clock)
-        came, _ = await self.model.second(conversation.id)
-        self._put(tool, came - began)
+        began = time.perf_counter()
+        await shown.resolve(Answer("here"))
+        self._put("receipt", time.perf_counter() - began)
         await self._over(conversation)
 
     def _put(self, side: str, seconds: float) -> None:
@@ -95,12 +88,10 @@ async def measured(home: Path, model: Model, *, steered: int, resolved: int) -> 
     """All sides in turns, so that the machine treats them alike."""
     async with AsyncClient.connect(APP, publish=True, home=home, timeout_s=120) as client:
         bench = Bench(client, model)
-        await bench.resolved("ask")
-        await bench.resolved("locate")
+        await bench.resolved()
         bench.found.clear()
         for _ in range(resolved):
-            await bench.resolved("ask")
-            await bench.resolved("locate")
+            await bench.resolved()
         for _ in range(steered):
             await bench.steered(steers=True)
             await bench.steered(steers=False)
@@ -113,24 +104,11 @@ def measure(*, quick: bool) -> Part:
     with stack.home() as home, ModelServer(script=model.script) as server:
         stack.use_model(server.url)
         found = asyncio.run(measured(home, model, steered=3 if quick else 20, resolved=10 if quick else 100))
-    row = _rows(found)
-    rows = [
-        row(
-            f"a steered message, from the end of a tool of {SLOW_S:g} s to the request that has it, against a warm resolve",
-            "steered",
-            "receipt",
-            2,
-        ),
-        row("from a client's claim to the next model request, against a resolve until then", "locate", "ask", 1.5),
+    ms = {side: 1000 * statistics.median(seconds) for side, seconds in found.items()}
+    what = f"a steered message, from the end of a tool of {SLOW_S:g} s to the request that has it, against a warm resolve"
+    row = Row(what, ms["steered"], "ms", ms["receipt"], ms["steered"] / ms["receipt"], 2, len(found["steered"]))
+    cells = [
+        [what, f"{number(ms['steered'])} ms", f"{number(ms['receipt'])} ms"],
+        ["the same turn, where nobody steers", f"{number(ms['not steered'])} ms", ""],
     ]
-    cells = [[one.what, f"{number(one.value)} ms", f"{number(one.floor)} ms"] for one in rows]
-    cells.append(["the same turn, where nobody steers", f"{number(1000 * statistics.median(found['not steered']))} ms", ""])
-    return Part(rows=rows, tables=[Table("What comes into a turn", ["what", "measured (p50)", "against"], cells)], raw=found)
-
-
-def _rows(found: dict[str, list[float]]) -> Callable[[str, str, str, float], Row]:
-    def row(what: str, side: str, other: str, goal: float) -> Row:
-        value, floor = 1000 * statistics.median(found[side]), 1000 * statistics.median(found[other])
-        return Row(what, value, "ms", floor, value / floor, goal, len(found[side]))
-
-    return row
+    return Part(rows=[row], tables=[Table("What comes into a turn", ["what", "measured (p50)", "against"], cells)], raw=found)

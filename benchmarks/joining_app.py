@@ -1,4 +1,4 @@
-"""The app of the benchmark of what comes into a turn: a tool that takes a while, one for a person, one for clients."""
+"""The app of the benchmark of what comes into a turn: a tool that takes a while, and one for a person."""
 
 import asyncio
 import time
@@ -20,9 +20,4 @@ def ask() -> str:
     """Ask a person."""
 
 
-@tool(executor="client")
-def locate() -> str:
-    """Say where the client is."""
-
-
-app = App(agents=[Agent(name="bench", tools=[slow, ask, locate])])
+app = App(agents=[Agent(name="bench", tools=[slow, ask])])
