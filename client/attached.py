@@ -62,7 +62,7 @@ class AsyncAttached:
         self._news = asyncio.Event()
         self._background = Background()
         self._presence: asyncio.Task[None] | None = None
-        self._over = False
+        self._over = self._leaving = False
         self._error: BaseException | None = None
 
     def __repr__(self) -> str:
@@ -109,6 +109,8 @@ class AsyncAttached:
 
         A handler in a thread sees `ClientContext.cancelled`, and ends by itself.
         """
+        self._leaving = True
+        self._free.clear()
         works = list(self._works.values())
         await asyncio.gather(*(work.leave(LEAVE_S) for work in works))
         if self._claimant.on_detach is OnDetach.KEEP:
@@ -179,6 +181,8 @@ class AsyncAttached:
         mine = claimed is not None and client_name(claimed.client_id, claimed.by) == self._name
         if work is not None and not mine and 0 < work.attempt <= call.attempt:
             work.lost()
+        if self._leaving:
+            return
         if claimed is None:
             self._free[name] = call
         else:

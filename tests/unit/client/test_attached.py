@@ -326,6 +326,31 @@ async def test_a_client_whose_end_cancels_gives_nothing_back(conversation, stack
     assert (known.client_id, known.on_detach) == ("phone", OnDetach.CANCEL)
 
 
+async def test_a_client_that_leaves_with_its_calls_gives_none_back_though_news_of_them_comes(conversation, stack, writer):
+    held, noted, begun = asyncio.Event(), asyncio.Event(), []
+
+    async def locate(arguments, context):
+        begun.append(context.call)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            if arguments:  # it takes a while to clean up, and the other one does not
+                held.set()
+                await noted.wait()
+
+    async def news(client):
+        await held.wait()
+        for waiting in (await conversation.state()).pending:
+            client._show(waiting)  # as the event of its claim does, if that comes late
+        noted.set()
+
+    async with serving(conversation, {"locate": locate}, on_detach="cancel") as client:
+        await until(lambda: len(begun) == 2)
+        told = asyncio.ensure_future(news(client))
+    await told
+    assert given(stack, GiveBack) == []
+
+
 async def test_serving_ends_with_the_conversation(conversation, writer):
     async def locate(_, __):
         return 1
