@@ -353,8 +353,8 @@ def test_the_first_of_two_phases_binds_no_later_one(stack, client, raw):
     text = stack.scenarios.add("bad-phases", calls(call("camera", {"mode": "wide"})), "Done.")
     conversation = client.start("support", text, conversation_id="bad-phases")
     (approval,) = conversation.wait(timeout_s=PATIENCE_S).pending
-    approval.resolve(Approve(), decision_id="click-1")
-    (execution,) = conversation.pending()
+    approved = approval.resolve(Approve(), decision_id="click-1")
+    (execution,) = conversation.wait(after=approved.seq, timeout_s=PATIENCE_S).pending
 
     with unchanged(raw, conversation):
         for decision in (Approve(), Answer("x")):

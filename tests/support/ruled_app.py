@@ -66,7 +66,10 @@ SEARCHER = Agent(
 )
 
 app = App(
-    agents=[Agent(name="keeper", instructions="Keep.", tools=[shell, lookup, wipe, pay, ship, camera]), SEARCHER],
+    agents=[
+        Agent(name="keeper", instructions="Keep.", tools=[shell, lookup, wipe, pay, ship, camera], client_grace_s=None),
+        SEARCHER,
+    ],
     env=["*_API_KEY", "*_API_BASE", "HOLDFAST_TEST_*"],
     rules=Rules.load(FILE) if FILE.exists() else None,
 )

@@ -114,7 +114,7 @@ SCHOLAR = Agent(
 
 app = App(
     agents=[
-        Agent(name="support", instructions="Help.", tools=TOOLS),
+        Agent(name="support", instructions="Help.", tools=TOOLS, client_grace_s=None),
         Agent(name="clerk", instructions="File."),
         SCHOLAR,
         BRIEF,
