@@ -5,7 +5,7 @@ import asyncio
 from shop_app import _gate, note
 
 from holdfast import Approvers, Deny, Escalate
-from holdfast.agent import Agent, App, Suspend, ToolContext, delegate, tool
+from holdfast.agent import Agent, App, Limits, Suspend, ToolContext, delegate, tool
 
 
 async def _held(kind: str, context: ToolContext) -> str:
@@ -82,6 +82,21 @@ def refund(context: ToolContext) -> str:
     return "refunded"
 
 
+@tool(executor="client")
+def locate() -> str:
+    """Where the user is."""
+
+
+@tool(executor="client", on_lost="error")
+def stamp() -> str:
+    """Stamp the user's card, once."""
+
+
+@tool(executor="client", approval="required", on_lost="redispatch")
+def camera() -> str:
+    """Take a picture."""
+
+
 till = Agent(
     name="till",
     instructions="Sell.",
@@ -98,4 +113,5 @@ desk = Agent(
         delegate(payments, name="hand_over_asked", approval="required"),
     ],
 )
-app = App(agents=[till, orchestrator, compliance, payments, desk], env=["*_API_KEY", "*_API_BASE", "HOLDFAST_TEST_*"])
+counter = Agent(name="counter", tools=[locate, stamp, camera], client_grace_s=None, limits=Limits(client_timeout_s=600))
+app = App(agents=[till, orchestrator, compliance, payments, desk, counter], env=["*_API_KEY", "*_API_BASE", "HOLDFAST_TEST_*"])

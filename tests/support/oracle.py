@@ -8,7 +8,8 @@ from typing import Any
 
 from holdfast.conversation import Receipt, State, Status, evolve, outstanding
 from holdfast.conversation.records.events import Event, RunScheduled
-from holdfast.conversation.terms.spec import OnLost
+from holdfast.conversation.terms.decisions import SuspensionKind
+from holdfast.conversation.terms.spec import Executor, OnLost
 from holdfast.persistence import RedisStore
 
 TERMINAL = {"turn_completed", "turn_failed", "turn_cancelled"}
@@ -57,7 +58,38 @@ class Oracle:
         turns = _once(event.turn_id for event in events if event.kind == "turn_started")
         assert _once(event.turn_id for event in events if event.kind in TERMINAL) == turns
         self._runs_allowed(conversation_id, events)
+        self._claims_allowed(conversation_id, events)
         return events
+
+    def handled(self, conversation_id: str) -> list[dict[str, Any]]:
+        """What attached clients wrote down: a line for each time that a handler began (`attached_client.py`)."""
+        log = self.runs / f"{conversation_id}.handled"
+        return [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
+
+    def _claims_allowed(self, conversation_id: str, events: list[Event]) -> None:
+        """No call has two claimants at a time, none that is denied has one, and each attempt is its claimant's alone, once."""
+        claimants: dict[str, str] = {}
+        handed_over: set[str] = set()
+        attempts: dict[tuple[str, int], str] = {}
+        for event in events:
+            match event.kind:
+                case "call_suspended" if event.suspension_kind is SuspensionKind.CLIENT_EXEC:
+                    handed_over.add(event.tool_call_id)
+                case "call_claimed":
+                    assert event.tool_call_id in handed_over, f"{event.tool_call_id} waits for no client"
+                    assert event.tool_call_id not in claimants, f"two claimants of {event.tool_call_id}"
+                    assert event.attempt == sum(call == event.tool_call_id for call, _ in attempts) + 1
+                    claimants[event.tool_call_id] = attempts[event.tool_call_id, event.attempt] = event.client_id
+                case "call_given_back":
+                    assert claimants.pop(event.tool_call_id) == event.client_id
+                case "suspension_settled":
+                    handed_over.discard(event.tool_call_id)
+                    claimants.pop(event.tool_call_id, None)
+                case "call_resolved" if event.by == "rule":
+                    assert event.tool_call_id not in handed_over, f"{event.tool_call_id} was handed over, and denied"
+        began = [(one["key"], one["attempt"], one["client_id"]) for one in self.handled(conversation_id)]
+        assert set(Counter(began).values()) <= {1}, began
+        assert {(call, attempt): by for call, attempt, by in began}.items() <= attempts.items(), (began, attempts)
 
     def _runs_allowed(self, conversation_id: str, events: list[Event]) -> None:
         """No body began that was not scheduled, none twice for one attempt, and no attempt followed that nobody allowed."""
@@ -74,7 +106,7 @@ class Oracle:
                     by_run.add(event.tool_call_id)
         for call_id, runs in scheduled.items():
             assert [run.attempt for run in runs] == list(range(1, len(runs) + 1))
-            if runs[0].on_lost is not OnLost.REDISPATCH:
+            if runs[0].executor is Executor.SERVER and runs[0].on_lost is not OnLost.REDISPATCH:
                 assert len(runs) == 1 + again[call_id] + runs[-1].resumed, (call_id, runs)
         began = Counter((body["key"], body["attempt"]) for body in self.bodies(conversation_id))
         allowed = Counter((call_id, run.attempt - run.resumed) for call_id, runs in scheduled.items() for run in runs)
