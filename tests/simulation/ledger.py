@@ -8,9 +8,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from holdfast.agent import Rules
-from holdfast.conversation import Approval, OnLost
+from holdfast.conversation import Approval, OnLost, SuspensionKind
 from holdfast.conversation.records.events import (
     CallClaimed,
+    CallHeld,
+    CallSuspended,
     InputDue,
     InputRescheduled,
     RunScheduled,
@@ -148,6 +150,8 @@ class Ledger:
                     self._queued(conversation_id, event, now)
                 case RunScheduled(attempt=attempt) if attempt > 1:
                     self._again(conversation_id, event)
+                case CallSuspended(suspension_kind=SuspensionKind.CLIENT_EXEC):
+                    self._handed_over(conversation_id, event, now)
         log.places.append(len(log.events))
 
     def _expired(self, conversation_id, event, now):
@@ -277,6 +281,18 @@ class Ledger:
             and event.by in (SettledBy.APPROVE, SettledBy.REVIEW, SettledBy.REDISPATCH)
             for event in self.log(conversation_id).events
         )
+
+    def _handed_over(self, conversation_id, event, now):
+        """A call that has waited is handed over to a client: rules were asked about it once more, as before a run's claim."""
+        taken_up = [one for one in self.log(conversation_id).events if isinstance(one, CallHeld | CallSuspended | RunScheduled)]
+        before = [one for one in taken_up if one.tool_call_id == event.tool_call_id and one is not event]
+        judged = before[-1] if before else None
+        if isinstance(judged, CallHeld | CallSuspended):
+            self.wrong("%s: %s is handed over, and rules were not asked again", conversation_id, event.tool_call_id)
+        elif judged is not None:
+            effect_id = f"{judged.tool_call_id}#{judged.attempt}"
+            self.begins(agent_of(conversation_id, self.log(conversation_id).events).name, f"{effect_id} of {conversation_id}")
+            self._let_begin(conversation_id, effect_id, now)
 
     # -- what the model was asked ------------------------------------------------------------------------------------
 

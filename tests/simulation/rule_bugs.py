@@ -5,6 +5,7 @@ from unittest import mock
 from holdfast.actors.worker import run_rules
 from holdfast.actors.worker.gate import Gate, stopped
 from holdfast.client import publishing
+from holdfast.conversation.judging import progress
 from holdfast.conversation.terms.rule_verdict import RuleEffect
 
 
@@ -25,6 +26,11 @@ def a_dispatch_that_nobody_judges():
     return mock.patch.object(run_rules, "stopped", return_value=None)
 
 
+def a_clients_call_that_is_judged_once():
+    """What has waited for a person is handed over to a client, whatever rules were published meanwhile."""
+    return mock.patch.object(progress, "_is_judged_again", return_value=False)
+
+
 def a_question_at_dispatch_that_is_not_asked():
     """Right before a run only rules that deny count."""
 
@@ -43,6 +49,7 @@ def a_publication_that_does_not_wait():
 RULED = (
     rules_that_are_read_once,
     a_dispatch_that_nobody_judges,
+    a_clients_call_that_is_judged_once,
     a_question_at_dispatch_that_is_not_asked,
     a_publication_that_does_not_wait,
 )
