@@ -88,6 +88,8 @@ class RunningStack:
 
 def start_stack(model: ModelServer, scenarios: Scenarios, **settings: str) -> RunningStack:
     """Start everything; the environment of this process leads to it, with these variables beside."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's background job ignores it, and so would the commands
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     folder = Path(tempfile.mkdtemp(prefix="hf-", dir="/tmp"))
     runs = folder / "runs"
     runs.mkdir()

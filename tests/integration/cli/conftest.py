@@ -4,7 +4,6 @@ import asyncio
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable
@@ -127,8 +126,6 @@ async def _end(conversation: AsyncConversation) -> Any:
 def stack():
     scenarios = Scenarios()
     before = dict(os.environ)
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's background job ignores it, and so would the commands
-        signal.signal(signal.SIGINT, signal.default_int_handler)
     with ModelServer(script=scenarios) as model:
         running = start_stack(model, scenarios)
         os.environ.clear()
