@@ -106,6 +106,7 @@ async def terminal(stack, server, name, acts):
         await asyncio.to_thread(process.communicate)
 
 
+@pytest.mark.gate
 async def test_two_browsers_and_a_terminal_race_for_the_same_calls_and_one_acts_on_each(stack, server, store, tmp_path):
     acts = tmp_path / "acts"
     acts.touch()
@@ -122,6 +123,7 @@ async def test_two_browsers_and_a_terminal_race_for_the_same_calls_and_one_acts_
     assert len(by) == 10
 
 
+@pytest.mark.slow
 async def test_a_browser_that_dies_in_the_middle_of_a_call_leaves_it_to_another(stack, server, store):
     await greeted(server, stack, "dies-one", call("where", {}), "It is here.")
     async with browsing() as first, browsing() as second:
@@ -139,6 +141,7 @@ async def test_a_browser_that_dies_in_the_middle_of_a_call_leaves_it_to_another(
     assert await results(server, "dies-one") == [{"ok": True, "untrusted": True, "result": {"by": 2}}]
 
 
+@pytest.mark.slow
 async def test_what_waits_for_a_page_that_ends_with_its_calls_is_cancelled_once_it_is_closed(stack, server, store):
     await greeted(server, stack, "leaves-one", call("where", {}), "They left.")
     async with browsing() as browser:

@@ -43,7 +43,7 @@ async def ended():
         pass
 
 
-@pytest.fixture(params=["stack", "http"])
+@pytest.fixture(params=[pytest.param("stack", marks=pytest.mark.slow), "http"])
 async def client(server, request):
     over = {"url": server} if request.param == "http" else {"app": "shop_app:app", "namespace": NAMESPACE}
     async with AsyncClient.connect(**over, timeout_s=90) as connected:
