@@ -487,7 +487,7 @@ async def test_the_list_is_read_anew_now_and_then_and_shows_what_was_hidden_for_
 
     async with screen() as (app, pilot):
         await opened(app, pilot, "c-1")
-        await pilot.press("z", *["backspace"] * 3, *"1s", "enter")
+        await pilot.press("z", *["backspace"] * 3, *"4s", "enter")
         await until(pilot, lambda: "Nothing waits" in lines(app)[0])
         await until(pilot, lambda: "1 wait" in lines(app)[0])
 
