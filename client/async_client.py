@@ -203,8 +203,7 @@ class AsyncClient:
     ) -> Receipt:
         """Decide a pending call; returns once the decision is durable, before the next turn is scheduled.
 
-        If several people have to agree (`PendingCall.approvers`), an approval is a vote: the receipt says whether the call is
-        decided (`settled`), and how many of the `needed` people have agreed (`votes`).
+        If several people must agree (`PendingCall.approvers`), an approval is a vote: `Receipt.settled`, `.votes`, `.needed`.
 
         Args:
             call: The pending call as it was shown, or the whole id of its suspension (`PendingCall.suspension_id`).

@@ -159,16 +159,21 @@ class Attachments:
             every = list(self._held.values())
             for start in range(0, len(every), AT_ONCE):
                 some = every[start : start + AT_ONCE]
-                clients = [(one.conversation_id, one.present) for one in some]
                 try:
-                    until = await on.read(lambda store, of=clients: store.renew_clients(of))  # type: ignore[misc]
+                    await self._renewed(on, some)
                 except HoldfastError as error:
                     logger.info("%d clients are not renewed: %s", len(some), error)
-                    continue
-                for one, at in zip(some, until, strict=True):
-                    one.until = at or one.until
-                    if not at and one.streams:
-                        await self._attach_again(on, one)
+                except Exception:  # the others go on, and so do these at the next time
+                    logger.exception("%d clients are not renewed", len(some))
+
+    async def _renewed(self, on: Reads, some: Sequence[_Held]) -> None:
+        """Renew some clients; those that the store does not know attach again."""
+        clients = [(one.conversation_id, one.present) for one in some]
+        until = await on.read(lambda store: store.renew_clients(clients))
+        for one, at in zip(some, until, strict=True):
+            one.until = at or one.until
+            if not at and one.streams:
+                await self._attach_again(on, one)
 
     async def _attach_again(self, on: Reads, held: _Held) -> None:
         try:
@@ -186,8 +191,9 @@ class Attachments:
         while True:
             try:
                 page = await on.read(lambda store, at=place: store.changes(at, block_ms=BLOCK_MS), block_ms=BLOCK_MS)  # type: ignore[misc]
-            except HoldfastError as error:
-                logger.info("attached clients are not told of changes for now: %s", error)
+            except Exception as error:
+                unforeseen = not isinstance(error, HoldfastError)
+                logger.info("attached clients are not told of changes for now: %s", error, exc_info=unforeseen)
                 await pauses.sleep()
                 continue
             pauses.pause_s = FIRST_S

@@ -427,6 +427,24 @@ async def test_a_client_that_the_store_has_forgotten_attaches_again(conversation
         await left(store, 1)
 
 
+async def test_clients_are_renewed_though_one_renewal_breaks_off(conversation, store, writer, monkeypatch):
+    monkeypatch.setattr(stack_presence, "RENEW_MS", 20)
+    renew, broken = store.renew_clients, []
+
+    async def breaks_off(clients):
+        if broken:
+            return await renew(clients)
+        broken.append(clients)
+        raise ValueError("no such answer")
+
+    monkeypatch.setattr(store, "renew_clients", breaks_off)
+    async with conversation.attach({"locate": print}, client_id="phone"):
+        (first,) = await store.present("c-1")
+        async with asyncio.timeout(20):
+            while not broken or (await store.present("c-1"))[0].until <= first.until:
+                await asyncio.sleep(0.01)
+
+
 async def test_progress_comes_to_those_who_listen_and_only_from_the_claimant(conversation, store, writer):
     told, _listening = [], asyncio.Event()
 

@@ -243,3 +243,11 @@ def conversation():
 def begun():
     """A conversation whose first model call is outstanding."""
     return Conversation().begun()
+
+
+@pytest.fixture
+def waits(begun):
+    """A conversation whose only call waits for a client; nobody is attached."""
+    begun.call("locate")
+    begun.present = ()
+    return begun

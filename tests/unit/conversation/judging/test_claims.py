@@ -1,6 +1,7 @@
 """Calls that clients execute: claims, answers, and calls given back."""
 
 import pytest
+from at_a_client import ANA, GRACE_MS, LEE, TIMEOUT_MS, error_of, on_lost, the_call, told
 
 from holdfast.conversation import (
     Answer,
@@ -11,9 +12,7 @@ from holdfast.conversation import (
     Deny,
     Execution,
     Fail,
-    OnDetach,
     OnLost,
-    Present,
     Principal,
     Proof,
     Redispatch,
@@ -31,49 +30,9 @@ from holdfast.conversation.terms.presence import GONE_MS
 from holdfast.conversation.terms.rule_verdict import RuleEffect
 from holdfast.errors import BatchRefused, ConversationEnded, InvalidDecision, InvalidInput, StaleCall, StaleReason
 
-ANA = Principal("ana", proof=Proof.KEY)
-LEE = Principal("lee", proof=Proof.KEY)
-GRACE_MS, TIMEOUT_MS = 5_000, 60_000
-
-
-@pytest.fixture
-def waits(begun):
-    """A conversation whose only call waits for a client; nobody is attached."""
-    begun.call("locate")
-    begun.present = ()
-    return begun
-
-
-def the_call(conversation):
-    [call] = conversation.state.calls
-    return call
-
-
-def here(conversation, client_id="tab-1", principal=None, *, tools=("locate",), until=None, on_detach=OnDetach.KEEP):
-    """A client that renewed its presence just now."""
-    until = conversation.now + GONE_MS if until is None else until
-    return Present(client_id=client_id, principal=principal, tools=tools, until=until, on_detach=on_detach)
-
-
-def told(judgement):
-    return [event.kind for event in judgement.events]
-
-
-def error_of(conversation):
-    return conversation.result(the_call(conversation).tool_call_id)["error"]
-
 
 def stale(caught):
     return caught.value.reason
-
-
-def on_lost(conversations, rule, **more):
-    """A conversation whose only call waits for a client, of a tool with this `on_lost`."""
-    spec = conversations.desk_with(locate={"on_lost": rule, **more})
-    conversation = conversations(spec=spec).begun()
-    conversation.call("locate")
-    conversation.present = ()
-    return conversation
 
 
 # Claims.

@@ -1,6 +1,7 @@
 """Clients that are attached, gone or have left, and what becomes of the calls that wait for them."""
 
 import pytest
+from at_a_client import ANA, GRACE_MS, LEE, TIMEOUT_MS, error_of, here, on_lost, the_call, told
 from writer import call as answered_with
 
 from holdfast.conversation import (
@@ -9,56 +10,13 @@ from holdfast.conversation import (
     Execution,
     OnDetach,
     OnLost,
-    Present,
     Principal,
-    Proof,
     SettledBy,
     SuspensionKind,
     Wake,
 )
 from holdfast.conversation.records.commands import CancelPending, ProposedCall
 from holdfast.conversation.terms.presence import GONE_MS, KEPT_MS, LEAVES_MS
-
-ANA = Principal("ana", proof=Proof.KEY)
-LEE = Principal("lee", proof=Proof.KEY)
-GRACE_MS, TIMEOUT_MS = 5_000, 60_000
-
-
-@pytest.fixture
-def waits(begun):
-    """A conversation whose only call waits for a client; nobody is attached."""
-    begun.call("locate")
-    begun.present = ()
-    return begun
-
-
-def the_call(conversation):
-    [call] = conversation.state.calls
-    return call
-
-
-def here(conversation, client_id="tab-1", principal=None, *, tools=("locate",), until=None, on_detach=OnDetach.KEEP):
-    """A client that renewed its presence just now."""
-    until = conversation.now + GONE_MS if until is None else until
-    return Present(client_id=client_id, principal=principal, tools=tools, until=until, on_detach=on_detach)
-
-
-def told(judgement):
-    return [event.kind for event in judgement.events]
-
-
-def error_of(conversation):
-    return conversation.result(the_call(conversation).tool_call_id)["error"]
-
-
-def on_lost(conversations, rule, **more):
-    """A conversation whose only call waits for a client, of a tool with this `on_lost`."""
-    spec = conversations.desk_with(locate={"on_lost": rule, **more})
-    conversation = conversations(spec=spec).begun()
-    conversation.call("locate")
-    conversation.present = ()
-    return conversation
-
 
 # Grace.
 
