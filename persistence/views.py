@@ -145,7 +145,6 @@ def pending_view(
         created_at=entry.at,
         problem=shown("; ".join(problems)) if problems else None,
         batch_id=entry.batch_id,
-        decisions=_taken(entry),
         title=entry.title,
         action=entry.action,
         report_md=row.text("report_md", entry.report_md),
@@ -155,7 +154,7 @@ def pending_view(
         targets=entry.targets,
         requester=message.principal if isinstance(message, MessageAccepted) else None,
         **(
-            {"approvers": entry.approvers, "expires_at": entry.expires_at, "attempt": entry.claims}
+            {"approvers": entry.approvers, "expires_at": entry.expires_at, "attempt": entry.claims, "decisions": _taken(entry)}
             | said
             | row.notes(said["votes"], said["comments"])
         ),
@@ -282,6 +281,8 @@ def with_notes(notes: Sequence[Entry]) -> dict[str, Any]:
     claims = [one for one in notes if isinstance(one, CallClaimed | CallGivenBack)]
     if claims:
         said |= {"claimed": _claim(claims[-1]), "attempt": claims[-1].attempt, "expires_at": claims[-1].expires_at}
+    if said.get("claimed") is not None:
+        said["decisions"] = (DecisionKind.CANCEL,)
     return said
 
 

@@ -346,7 +346,7 @@ class PendingView(Record):
     decisions: tuple[str, ...] = Field(
         default=(),
         description="The decisions that settle it. For an approval: `cancel` and what its tool allows of `approve`, `edit`, "
-        "`deny` and `answer`.",
+        "`deny` and `answer`. While a client executes it: `cancel`; the client itself answers with its `client_id`.",
     )
     title: str | None = Field(default=None, description="What a review is about, in one line.")
     action: str | None = Field(default=None, description="What a review asks for, in one word.")

@@ -41,7 +41,7 @@ export interface Call {
   problem: string | null;
   /** The model call whose answer asked for the call; calls of one answer have the same. */
   batch_id: string;
-  /** The decisions that settle it. For an approval: `cancel` and what its tool allows of `approve`, `edit`, `deny` and `answer`. */
+  /** The decisions that settle it. For an approval: `cancel` and what its tool allows of `approve`, `edit`, `deny` and `answer`. While a client executes it: `cancel`; the client itself answers with its `client_id`. */
   decisions: string[];
   /** What a review is about, in one line. */
   title: string | null;

@@ -132,10 +132,12 @@ async def _claimed(clerk: Writer, other: Store, *, now: int) -> None:
         assert waiting.suspension is not None
         assert (view.attempt, view.expires_at) == (attempt, waiting.suspension.expires_at)
         assert (view.claimed is None) == (waiting.suspension.claim is None)
+        assert view.decisions == (("answer", "fail", "cancel") if view.claimed is None else ("cancel",))
     assert view.claimed is not None
     assert (view.claimed.client_id, view.claimed.by, view.claimed.at) == ("tab-2", bo, now)
     (listed,) = [one for one in (await other.pending(limit=50)).items if one.conversation_id == "c-2"]
     assert (listed.claimed, listed.attempt, listed.expires_at) == (view.claimed, 2, view.expires_at)
+    assert listed.decisions == ("cancel",)
     assert len(view.comments) == 3
 
 
