@@ -22,6 +22,7 @@ from holdfast.errors import (
     Quarantined,
     ServerRefused,
     StaleCall,
+    StaleReason,
     StoreUnavailable,
     TooManyClients,
 )
@@ -62,9 +63,18 @@ class Claimant:
     on_detach: OnDetach
 
     async def claim(self, call: AsyncPendingCall) -> int:
-        """Claim a call; returns the number of this attempt."""
+        """Claim a call; returns the number of this attempt.
+
+        Raises:
+            StaleCall: Another client has it, or the receipt came so late that this claim may have ended since: then it is given
+                back, if it has not, and the call waits for a client again.
+        """
         said = {"on_detach": self.on_detach, "request_id": uuid.uuid4().hex}
-        return (await _sent(lambda: asked(self.gateway, verbs.CLAIM, **self._about(call), **said))).attempt
+        receipt = await _sent(lambda: asked(self.gateway, verbs.CLAIM, **self._about(call), **said))
+        if receipt.duplicate:
+            await self.give_back(call, receipt.attempt, began=False)
+            raise StaleCall(self.conversation_id, call.tool_call_id, StaleReason.CLAIMED)
+        return receipt.attempt
 
     async def give_back(self, call: AsyncPendingCall, attempt: int, *, began: bool) -> None:
         """Give a call back that this client has claimed; a repetition that arrives late changes nothing."""

@@ -17,11 +17,14 @@ from holdfast.client import (
     Fail,
     InvalidInput,
     OnDetach,
+    OutcomeUnknown,
     StaleCall,
     TooManyClients,
     attached,
+    client_work,
     handlers,
     stack_presence,
+    verbs,
 )
 from holdfast.client.http_address import Address
 from holdfast.client.http_gateway import HttpGateway
@@ -276,6 +279,32 @@ async def test_a_client_that_has_lost_its_claim_sees_it_and_another_carries_on_w
         await until(lambda: len(results(writer)) == 2)
     assert sorted(attempt for attempt, _ in seen) == [1, 1, 2, 2]
     assert [one.client_id for one in given(stack, Resolve)] == ["phone"] * 2
+
+
+@pytest.mark.parametrize("lost", [True, False])
+async def test_a_claim_whose_receipt_came_late_runs_nothing(conversation, stack, writer, monkeypatch, lost):
+    asked, attempts = client_work.asked, []
+
+    async def late(gateway, verb, **given):
+        receipt = await asked(gateway, verb, **given)
+        if verb is verbs.CLAIM and given["tool_call_id"] == first and receipt.attempt == 1 and not receipt.duplicate:
+            if lost:
+                await writer.do(give_back("phone", principal=ME), claim("laptop"))
+            raise OutcomeUnknown("the claim", given["request_id"])
+        return receipt
+
+    async def locate(arguments, context):
+        attempts.append((context.call.tool_call_id, context.attempt))
+        return 1
+
+    first, second = results_due(writer)
+    monkeypatch.setattr(client_work, "asked", late)
+    async with serving(conversation, {"locate": locate}, client_id="phone"):
+        await until(lambda: len(results(writer)) == 2 - lost)
+        if lost:
+            await until(lambda: [one for one in given(stack, GiveBack) if not one.began])
+            assert (writer.state.calls.of(first).suspension.claim.client_id, writer.state.calls.of(first).claims) == ("laptop", 2)
+    assert sorted(attempts) == sorted([(second, 1)] if lost else [(second, 1), (first, 2)])
 
 
 async def test_what_a_client_had_claimed_before_it_was_attached_is_given_back_as_begun_and_taken_up_again(
