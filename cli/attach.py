@@ -48,8 +48,9 @@ def run(
 
     The program is started for each call that this client has claimed, up to 16 at once, without a shell. The arguments are a
     JSON object on its input. What it prints is the result, as JSON or else as a text; another exit code than 0 is the call's
-    error, with the end of its standard error. HOLDFAST_ATTACHED_TOOL, _CALL, _CONVERSATION and _ATTEMPT name the call. It is
-    ended (SIGTERM, after 5 s SIGKILL) once nobody waits for its result. With `--json`, each line tells what happened to a call.
+    error, with the end of its standard error. HOLDFAST_ATTACHED_TOOL, _CALL, _CONVERSATION and _ATTEMPT name the call; it
+    gets no other HOLDFAST_ variable. It is ended (SIGTERM, after 5 s SIGKILL) once nobody waits for its result. With `--json`,
+    each line tells what happened to a call.
     """
     handler = Program(program)
     given = {"handlers": dict.fromkeys(tool, handler), "client_id": client_id, "on_detach": on_detach}
@@ -83,19 +84,22 @@ def _write(data: dict[str, Any], line: str, *, as_json: bool) -> None:
 
 @contextlib.asynccontextmanager
 async def _until_told_to_end() -> Any:
-    """A block that SIGTERM ends as if it had come to its end."""
+    """A block that SIGTERM, or the end of its terminal (SIGHUP), ends as if it had come to its end."""
     loop, task, told = asyncio.get_running_loop(), asyncio.current_task(), asyncio.Event()
+    ends = [one for one in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(one) is not signal.SIG_IGN]
 
     def end() -> None:
         told.set()
         if task is not None:
             task.cancel()
 
-    loop.add_signal_handler(signal.SIGTERM, end)
+    for one in ends:
+        loop.add_signal_handler(one, end)
     try:
         yield
     except asyncio.CancelledError:
         if not told.is_set() or (task is not None and task.uncancel()):
             raise
     finally:
-        loop.remove_signal_handler(signal.SIGTERM)
+        for one in ends:
+            loop.remove_signal_handler(one)

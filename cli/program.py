@@ -17,8 +17,9 @@ ERRORS_BYTES = 2_000
 END_S = 5.0
 """Seconds between asking a program to end (SIGTERM) and killing it."""
 AT_ONCE = 64 * 1024
-_SECRET = ("HOLDFAST_TOKEN", "HOLDFAST_LINK_KEYS")
-"""Variables that a program does not get: it works on what a model asks for."""
+_WITHHELD = "HOLDFAST_"
+"""How the variables begin that a program does not get: settings of Holdfast, with its tokens, keys and addresses. A program works on
+what a model asks for."""
 
 
 class ProgramFailed(Exception):
@@ -62,9 +63,11 @@ class Program:
             if not working.done():
                 raise ProgramFailed("nobody waits for its result any more")
             output, errors = working.result()
+        except BaseException:
+            await _ended(process)
+            raise
         finally:
             leaving.cancel()
-            await _ended(process)
             working.cancel()
             await asyncio.gather(working, leaving, return_exceptions=True)
             process._transport.close()  # type: ignore[attr-defined]  # noqa: SLF001 - nothing else closes its pipes
@@ -88,7 +91,7 @@ def result_of(output: bytes) -> Any:
 def _environment(context: ClientContext) -> dict[str, str]:
     call = context.call
     told = {"CONVERSATION": call.conversation_id, "TOOL": call.tool, "CALL": call.tool_call_id, "ATTEMPT": str(context.attempt)}
-    kept = {name: value for name, value in os.environ.items() if name not in _SECRET}
+    kept = {name: value for name, value in os.environ.items() if not name.upper().startswith(_WITHHELD)}
     return kept | {f"HOLDFAST_ATTACHED_{name}": value for name, value in told.items()}
 
 
@@ -132,14 +135,15 @@ async def _tail(process: asyncio.subprocess.Process) -> str:
 
 
 async def _ended(process: asyncio.subprocess.Process) -> None:
-    """End a process that still runs, with those that it has started."""
-    if process.returncode is not None:
-        return
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGTERM)
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(END_S):
-            await process.wait()
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
+    """End a process, and what it has started: that may run on though the process has exited, and hold its output open."""
+    try:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGTERM)
+            async with asyncio.timeout(END_S):
+                await process.wait()
+    except TimeoutError:
+        pass
+    finally:  # also if this is cancelled
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
     await process.wait()

@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import shlex
+import signal
 import sys
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 
 from holdfast.agent.cancellation import Cancellation
 from holdfast.cli import program as module
+from holdfast.cli.attach import _until_told_to_end
 from holdfast.cli.program import Program, ProgramFailed
 from holdfast.client.handlers import ClientContext, decision_of
 from holdfast.client.results import PendingCall
@@ -54,7 +56,8 @@ async def test_its_output_is_the_result_as_json_or_else_as_text(output, result):
 
 
 async def test_it_gets_the_arguments_on_its_input_and_is_told_which_call_it_is(monkeypatch):
-    monkeypatch.setenv("HOLDFAST_TOKEN", "hunter22-hunter22")
+    for name in ("TOKEN", "LINK_KEYS", "REDIS_URL", "APP_KEY", "OIDC_CLIENT_SECRET", "ATTACHED_KEY"):
+        monkeypatch.setenv(f"HOLDFAST_{name}", "hunter22-hunter22")
     monkeypatch.setenv("COLOUR", "blue")
     script = "import json, os, sys; print(json.dumps([json.load(sys.stdin), dict(os.environ)]))"
     arguments, environment = await run(python(script))
@@ -133,6 +136,53 @@ async def test_it_is_ended_when_its_handler_is_cancelled(tmp_path):
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
     assert not alive(int((tmp_path / "pid").read_text()))
+
+
+async def test_what_it_has_left_running_with_its_output_open_is_ended_once_nobody_waits(tmp_path):
+    cancellation = Cancellation()
+    command = f"sh -c 'sleep 1000 & echo $! > {tmp_path}/pid; exit 0'"
+    running = asyncio.create_task(run(command, cancellation=cancellation))
+    async with asyncio.timeout(60):
+        while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text().strip():
+            await asyncio.sleep(0.01)
+    cancellation.set()
+    with pytest.raises(ProgramFailed, match="nobody waits"):
+        await running
+    async with asyncio.timeout(20):
+        while alive(int((tmp_path / "pid").read_text())):
+            await asyncio.sleep(0.01)
+
+
+async def test_it_is_killed_though_its_end_is_cancelled_too(tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "END_S", 1_000)
+    running = asyncio.create_task(run(f"sh -c 'trap \"\" TERM; echo $$ > {tmp_path}/pid; while :; do sleep 0.1; done'"))
+    async with asyncio.timeout(60):
+        while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text().strip():
+            await asyncio.sleep(0.01)
+        running.cancel()
+        while not running.done():
+            await asyncio.sleep(0.05)
+            running.cancel()
+    async with asyncio.timeout(20):
+        while alive(int((tmp_path / "pid").read_text())):
+            await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGHUP])
+async def test_a_signal_that_ends_the_command_lets_it_give_its_calls_back(how):
+    ended = []
+
+    async def attached():
+        async with _until_told_to_end():
+            try:
+                os.kill(os.getpid(), how)
+                await asyncio.Event().wait()
+            finally:
+                ended.append("given back")
+
+    async with asyncio.timeout(20):
+        await asyncio.create_task(attached())
+    assert ended == ["given back"]
 
 
 @pytest.mark.parametrize("command", ["", "   ", "'open", "no-such-program-anywhere x", "/dev/null"])
