@@ -27,7 +27,7 @@ from . import verbs
 from .audit import AuditReport, Kept, kept_of
 from .executing import Executing, suspension_of
 from .gateway import Gateway, asked, streamed
-from .log_pages import MessagePage
+from .log_pages import MessagePage, TurnPage
 from .operation import check_suspension
 from .results import AsyncPendingCall, ConversationState, Event, Page, PendingCall
 from .tree import Node
@@ -190,17 +190,20 @@ class AsyncConversation(Executing):
         """The messages in the OpenAI chat format, as dicts with `role` and `content`, without the system message."""
         return await self._all(self.messages_page)
 
-    async def messages_page(self, *, limit: int = 50, after: str | None = None) -> MessagePage:
-        """A page of the messages, oldest first, read from its place in the log. It is shorter, with a `next`, at 8 MiB."""
-        return await self._asked(verbs.MESSAGES_PAGE, limit=limit, after=after)
+    async def messages_page(self, *, limit: int = 50, after: str | None = None, before: str | None = None) -> MessagePage:
+        """A page of the messages, oldest first, read from its place in the log; it has at most 8 MiB, or one message.
+
+        Pages are read forwards (pass `next` as `after`) or backwards (pass `previous` as `before`, first `"end"`).
+        """
+        return await self._asked(verbs.MESSAGES_PAGE, limit=limit, after=after, before=before)
 
     async def turns(self) -> list[Turn]:
         """The turns that have begun, oldest first; this reads the whole log."""
         return await self._all(self.turns_page)
 
-    async def turns_page(self, *, limit: int = 50, after: str | None = None) -> Page[Turn]:
-        """A page of the turns that have begun, oldest first, read from its place in the log. Long turns make it shorter."""
-        return await self._asked(verbs.TURNS_PAGE, limit=limit, after=after)
+    async def turns_page(self, *, limit: int = 50, after: str | None = None, before: str | None = None) -> TurnPage:
+        """A page of the turns that have begun, oldest first, in either direction like messages. Long turns make it shorter."""
+        return await self._asked(verbs.TURNS_PAGE, limit=limit, after=after, before=before)
 
     async def turn(self, turn_id: str) -> Turn:
         """The turn of that id: where it stands, its reply or error, and what it used.
@@ -386,7 +389,7 @@ class AsyncConversation(Executing):
         """Lift the quarantine, so that work on the conversation begins again; false if it was in none."""
         return await self._asked(verbs.RETRY)
 
-    async def _all(self, page_of: Callable[..., Awaitable[MessagePage | Page[Any]]]) -> list[Any]:
+    async def _all(self, page_of: Callable[..., Awaitable[Page[Any]]]) -> list[Any]:
         """All items of a list; a page too large for a server's answer is asked for again with fewer items."""
         found: list[Any] = []
         after, limit = None, PAGE

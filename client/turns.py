@@ -10,12 +10,13 @@ from holdfast.conversation import Event, FailureReason, Origin, Principal, StopR
 from holdfast.conversation.records import events
 from holdfast.conversation.records.idempotency import message_key
 from holdfast.conversation.terms.parts import in_chat_format, in_words
-from holdfast.errors import ConversationNotFound, CorruptStore, MessageNotFound, TurnNotFound
+from holdfast.errors import CorruptStore, MessageNotFound, TurnNotFound
 from holdfast.persistence import Conversations
 
 from .results import Result
 
-READ_AT_ONCE = 500
+READ_FIRST, READ_AT_ONCE = 16, 500
+"""How many entries of a turn are read first, and how many at once of a long one."""
 SHOWN_CHARS = 500
 """How many characters of a waiting message are shown."""
 
@@ -254,16 +255,6 @@ class TurnLog:
             self._turns[self._current] = self._turns[self._current].model_copy(update=changes)
 
 
-async def turn_log(store: Conversations, conversation_id: str) -> TurnLog:
-    """All messages and turns of a conversation."""
-    log = TurnLog(conversation_id)
-    while await _read_on(store, conversation_id, log):
-        pass
-    if log.seq == 0:
-        raise ConversationNotFound(conversation_id)
-    return log
-
-
 async def seq_of(store: Conversations, conversation_id: str, message_id: str) -> int:
     """The place of a message in the log; `MessageNotFound` if there is none of that id."""
     key = message_key(message_id)
@@ -277,9 +268,10 @@ async def seq_of(store: Conversations, conversation_id: str, message_id: str) ->
 async def what_became(store: Conversations, conversation_id: str, message_id: str) -> Message:
     """What became of a message (else `MessageNotFound`); the log is read from there to the end of its turn."""
     seq = await seq_of(store, conversation_id, message_id)
-    log = TurnLog(conversation_id, after=seq - 1)
-    while not log.settled(seq) and await _read_on(store, conversation_id, log):
-        pass
+    log, limit = TurnLog(conversation_id, after=seq - 1), READ_FIRST
+    while not log.settled(seq) and (entries := await store.read(conversation_id, after=log.seq, limit=limit)):
+        log.add_all(entries)
+        limit = min(2 * limit, READ_AT_ONCE)
     found = log.message(seq)
     if found is None:
         raise CorruptStore(f"conversation {conversation_id!r}: a receipt names entry {seq} of the log, which is no message")
@@ -306,13 +298,6 @@ async def queue_of(store: Conversations, conversation_id: str) -> list[QueuedMes
         for one, event in zip(state.waiting, found, strict=True)
         if isinstance(event, events.MessageAccepted)
     ]
-
-
-async def _read_on(store: Conversations, conversation_id: str, log: TurnLog) -> bool:
-    """Read more entries; whether there may be still more."""
-    entries = await store.read(conversation_id, after=log.seq, limit=READ_AT_ONCE)
-    log.add_all(entries)
-    return bool(entries)
 
 
 def _sum(one: int | None, other: int | None) -> int | None:

@@ -58,14 +58,14 @@ from .batches import many_of, pairs_of, rulings_of
 from .filters import checks_of, filtered
 from .given import Given, given_page, grants_of
 from .list_events import AsyncListEvent
-from .log_pages import MessagePage, message_page, turn_page
+from .log_pages import MessagePage, TurnPage, message_page, turn_of, turn_page
 from .operation import Checks, Verb
 from .outbox import Undelivered, outbox_cursor_of, outbox_id_of, outbox_page
 from .results import AsyncPendingCall, ConversationState, Event, Link, Page
 from .rule_check import RuleCheck, arguments_of, named
 from .tree import Node, tree
 from .tree_cursor import place_of as place_below
-from .turns import Message, QueuedMessage, Turn, queue_of, turn_log, what_became
+from .turns import Message, QueuedMessage, Turn, queue_of, what_became
 
 READ, START, DECIDE, CLIENT, ADMIN = (AccessScope[name] for name in ("READ", "START", "DECIDE", "CLIENT", "ADMIN"))
 
@@ -82,7 +82,7 @@ _ONE: Checks = {"conversation_id": check_conversation_id}
 _REQUEST: Checks = {"request_id": partial(of.key_of, "request_id", errors.InvalidInput)}
 _DECISION: Checks = {"decision_id": partial(of.key_of, "decision_id", errors.InvalidDecision)}
 _PAGE: Checks = {"after": of.cursor_of, "limit": check_limit}
-_LOG_PAGE: Checks = {"limit": _as_it_is, "after": _as_it_is}
+_LOG_PAGE: Checks = dict.fromkeys(("limit", "after", "before"), _as_it_is)
 _KIND: Checks = {"kind": _member(SuspensionKind, "kind")}
 _PROOF: Checks = {"proof": _member(Proof, "proof")}
 _MESSAGE: Checks = {"message_id": partial(check_request_id, "message_id", error=errors.InvalidMessage)}
@@ -106,10 +106,6 @@ async def _conversations(store: Store, **where: Any) -> Page[ConversationRow]:
 
 async def _paused(store: Store) -> list[Pause]:
     return list((await store.paused()).pauses)
-
-
-async def _turn(store: Store, conversation_id: str, turn_id: str) -> Turn:
-    return (await turn_log(store, conversation_id)).turn(turn_id)
 
 
 STARTED = Verb(
@@ -298,7 +294,7 @@ MESSAGE = Verb(
     read=what_became,
 )
 TURNS_PAGE = Verb(
-    *("turns_page", f"GET {_CONVERSATION}/turns", Page[Turn], "the turns"),
+    *("turns_page", f"GET {_CONVERSATION}/turns", TurnPage, "the turns"),
     operation="listTurns",
     checks={**_ONE, **_LOG_PAGE},
     read=turn_page,
@@ -307,7 +303,7 @@ TURN = Verb(
     *("turn", f"GET {_CONVERSATION}/turns/{{turn_id}}", Turn, "the turn"),
     operation="getTurn",
     checks={**_ONE, "turn_id": _as_it_is},
-    read=_turn,
+    read=turn_of,
 )
 EVENTS = Verb(
     *("events", f"GET {_CONVERSATION}/events", Event, "the events"),

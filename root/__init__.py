@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from holdfast.client.list_events import ListEvent as ListEvent
     from holdfast.client.list_events import ListEventKind as ListEventKind
     from holdfast.client.log_pages import MessagePage as MessagePage
+    from holdfast.client.log_pages import TurnPage as TurnPage
     from holdfast.client.outbox import Undelivered as Undelivered
     from holdfast.client.results import AsyncPendingCall as AsyncPendingCall
     from holdfast.client.results import ConversationState as ConversationState

@@ -228,6 +228,14 @@ class PageQuery(_Query):
     after: str | None = Field(default=None, max_length=1200, description="The `next` of the page before.")
 
 
+class LogPageQuery(PageQuery):
+    """A page of what a conversation's log tells."""
+
+    before: str | None = Field(
+        default=None, max_length=40, description="The `previous` of the page behind, or `end`: the page in front of that place."
+    )
+
+
 def _query(name: str, base: type[BaseModel], by: Sequence[filters.Filter], **more: Any) -> type[BaseModel]:
     fields: dict[str, Any] = filters.fields_of([one for one in by if one.check is not None]) | more
     return create_model(name, __base__=base, **fields)

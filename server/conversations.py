@@ -189,7 +189,7 @@ OPERATIONS = (
     of(verbs.CONVERSATIONS, conversations, query=bodies.ConversationsQuery),
     of(verbs.STATE, state, reply=ConversationState, query=bodies.StateQuery),
     of(verbs.TREE, tree),
-    of(verbs.MESSAGES_PAGE, "A page of the messages, in the OpenAI chat format.", query=bodies.PageQuery),
+    of(verbs.MESSAGES_PAGE, "A page of the messages, in the OpenAI chat format.", query=bodies.LogPageQuery),
     of(verbs.SEND, send, reply=replies.MessageReceiptReply, body=bodies.MessageBody, room=of_message),
     of(verbs.MESSAGE, "What became of a message."),
     of(verbs.INTERRUPT, interrupt, reply=replies.InterruptedReply, body=bodies.InterruptBody, room=of_message),
@@ -201,7 +201,7 @@ OPERATIONS = (
         reply=replies.RevokedReply,
         body=bodies.RescheduleBody,
     ),
-    of(verbs.TURNS_PAGE, "A page of the turns, oldest first.", query=bodies.PageQuery),
+    of(verbs.TURNS_PAGE, "A page of the turns, oldest first.", query=bodies.LogPageQuery),
     of(verbs.TURN, "One turn: status, reply or error, and what it used."),
     of(verbs.CANCEL, cancel, reply=replies.CancelledReply, body=bodies.CancelBody),
     of(

@@ -64,12 +64,12 @@ NAMES = {
     "Page_ConversationGivenReply_": "GivenReply",
     "Page_ConversationRow_": "RowsReply",
     "Page_PendingCall_": "PendingPageReply",
-    "Page_Turn_": "TurnsReply",
     "PendingCall": "PendingReply",
     "RuleCheck": "RulesCheckReply",
     "RuleEffect": "Effect",
     "RunningCall": "RunningReply",
     "ToolRow": "ToolReply",
+    "TurnPage": "TurnsReply",
     "VoteView": "VoteReply",
     "Wait": "WaitReply",
 }

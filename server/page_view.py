@@ -16,7 +16,6 @@ from holdfast.client import (
     ConversationState,
     Event,
     Message,
-    Page,
     PendingCall,
     QueuedMessage,
     RunningCall,
@@ -25,7 +24,7 @@ from holdfast.client import (
     Wait,
     replies,
 )
-from holdfast.client.log_pages import MessagePage
+from holdfast.client.log_pages import MessagePage, TurnPage
 from holdfast.client.tree import Node
 from holdfast.conversation import CallTarget, Principal, Status
 from holdfast.conversation.records import events as log
@@ -74,8 +73,8 @@ REPLIES: Mapping[type[BaseModel], Row] = {
     Wait: Row("tool_call_id tool since expires_at", hidden="conversation_id"),
     Node: Row("conversation_id agent status pending children tool_call_id waited_for left_out", hidden="problem"),
     CallTarget: Row("kind value level"),
-    Page[Turn]: Row("items next"),
-    MessagePage: Row("items next again"),
+    TurnPage: Row("items next previous"),
+    MessagePage: Row("items next previous again"),
     Message: Row("message_id status turn_id reply error attempts accepted_at due_at joined_at superseded_by"),
     Turn: Row("turn_id message_id status reply error failed stopped attempts joined usage started_at ended_at duration_ms"),
     Usage: Row("model_calls input_tokens output_tokens"),

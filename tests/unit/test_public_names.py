@@ -25,8 +25,8 @@ PUBLIC = {
         Quarantined Question QueueFull QueuedMessage QuotaUsedUp Receipt Redispatch Report Review ReviewVerdict Rule
         RuleCheck Rules RunningCall Scope ServerRefused ServerUnavailable Slack StaleCall StaleReason Status StopReason
         StoreError StoreUnavailable Suspend SuspensionKind Target TextPart TooManyClients Tool ToolContext ToolRow Turn
-        TurnContext TurnNotFound TurnStatus Unattended UnattendedCall Undelivered UnsupportedServer Usage Wait Webhook
-        When WrongCluster WrongStore __version__ ask_user_questions delegate tool
+        TurnContext TurnNotFound TurnPage TurnStatus Unattended UnattendedCall Undelivered UnsupportedServer Usage Wait
+        Webhook When WrongCluster WrongStore __version__ ask_user_questions delegate tool
     """,
     "events": """
         Approval ApproverTerms ArgumentsDelta CallAssigned CallClaimed CallCommented CallEscalated CallGivenBack
@@ -75,8 +75,8 @@ PUBLIC = {
         OnDetach Origin OtherBuild OutcomeUnknown Overloaded Page Pause PendingCall Principal Proof Quarantined Question
         QueueFull QueuedMessage QuotaUsedUp Receipt Redispatch Review ReviewVerdict RuleCheck RunningCall Scope
         ServerRefused ServerUnavailable StaleCall StaleReason Status StopReason StoreError StoreUnavailable
-        SuspensionKind Target TextPart TooManyClients ToolRow Turn TurnNotFound TurnStatus Undelivered Usage Wait When
-        WrongCluster WrongStore
+        SuspensionKind Target TextPart TooManyClients ToolRow Turn TurnNotFound TurnPage TurnStatus Undelivered Usage
+        Wait When WrongCluster WrongStore
     """,
     "server": """
         Authentication Authenticator Bounds Caller Credential InvalidToken Issuer Presented Proxy create_app drain

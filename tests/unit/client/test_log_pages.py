@@ -4,7 +4,7 @@ import pytest
 from stores import InMemory
 from writer import Writer, begin, call, finish, interrupt, reply, send, start, withdraw
 
-from holdfast.client import AsyncClient, ConversationNotFound, InvalidInput
+from holdfast.client import AsyncClient, ConversationNotFound, InvalidInput, log_pages
 from holdfast.client.stack_gateway import StackGateway
 from holdfast.persistence import MemoryStore
 
@@ -41,6 +41,21 @@ async def paged(read, limit):
     return items, sizes
 
 
+async def paged_back(read, limit):
+    """As `paged`, from the end on; the sizes from the last page on."""
+    page = await read(limit=limit, before="end")
+    items, sizes = list(page.items), [len(page.items)]
+    while page.previous is not None:
+        page = await read(limit=limit, before=page.previous)
+        items, sizes = [*page.items, *items], [*sizes, len(page.items)]
+    return items, sizes
+
+
+def sizes_of(items, limit):
+    """How many items full pages have, and the last one."""
+    return [min(limit, len(items) - begin) for begin in range(0, len(items), limit)]
+
+
 def counted(store, monkeypatch):
     """How many entries of the log are read from now on."""
     read, inner = [], store.read
@@ -63,13 +78,17 @@ async def test_pages_of_any_size_lose_and_repeat_no_message_and_no_turn(store, c
 
     assert messages == await conversation.messages()
     assert set(sizes[:-1]) <= {limit}
+    assert await paged_back(conversation.messages_page, limit) == (messages, sizes_of(messages, limit))
+    assert await paged_back(conversation.turns_page, limit) == (turns, sizes_of(turns, limit))
     assert turns == await conversation.turns()
     assert turns[0].message_id == "m-0"
     assert (await conversation.messages_page(limit=limit, after="7")).items == messages[7 : 7 + limit]  # so many came before
 
 
+@pytest.mark.parametrize("at_once", [1, 500])
 @pytest.mark.parametrize("limit", [1, 2, 3, 4, 5, 1000])
-async def test_messages_that_join_a_turn_stand_in_pages_of_any_size(store, conversation, limit):
+async def test_messages_that_join_a_turn_stand_in_pages_of_any_size(store, conversation, monkeypatch, limit, at_once):
+    monkeypatch.setattr(log_pages, "READ_AT_ONCE", at_once)
     writer = await Writer.of(store, "c-1")
     await writer.do(start("0", message_id="m-0"), begin(), call("lookup"))
     for name in ("s-1", "s-2"):
@@ -85,6 +104,20 @@ async def test_messages_that_join_a_turn_stand_in_pages_of_any_size(store, conve
     assert [one["content"] for one in messages if one["role"] == "user"] == ["0", "s-1", "s-2", "s-3", "stop"]
     assert turns == await conversation.turns()
     assert turns[0].joined == ("s-1", "s-2", "s-3")
+    assert (await paged_back(conversation.messages_page, limit))[0] == messages
+    assert (await paged_back(conversation.turns_page, limit))[0] == turns
+
+
+async def test_what_follows_messages_that_joined_a_turn_is_read_behind_the_last_of_them(store, conversation):
+    writer = await Writer.of(store, "c-1")
+    await writer.do(start("0"), begin(), call("lookup"), send("s-1", when="steer"), send("s-2", when="steer"), finish())
+    page = await conversation.messages_page()
+    assert [message["content"] for message in page.items[-2:]] == ["s-1", "s-2"]
+    await writer.do(reply("done"))
+
+    later = await conversation.messages_page(after=page.again)
+
+    assert [message["content"] for message in later.items] == ["s-2", "done"]
 
 
 async def test_a_page_of_a_long_conversation_reads_what_it_is_made_of(store, conversation, monkeypatch):
@@ -97,8 +130,13 @@ async def test_a_page_of_a_long_conversation_reads_what_it_is_made_of(store, con
     assert (await conversation.messages_page(limit=1, after=page.next)).items[0]["role"] == "user"
     assert [turn.turn_id for turn in (await conversation.turns_page(limit=1, after=turns.next)).items] == ["t51"]
 
+    assert (await conversation.messages_page(limit=1, before="end")).items[0]["content"] == "100"
+    assert [turn.turn_id for turn in (await conversation.turns_page(limit=1, before="end")).items] == ["t101"]
+    assert (await conversation.turn("t73")).reply == "done 72"
+    assert (await conversation.message("m-0")).reply == "done 0"
+
     assert writer.state.seq > 900
-    assert sum(read) < 120
+    assert sum(read) < 300
 
 
 async def test_results_take_their_places_behind_the_cursor_again(store, conversation):
@@ -127,6 +165,7 @@ async def test_a_page_of_long_messages_ends_before_they_are_too_large_together(s
     assert len(messages) == 21
     assert max(sizes) == 8
     assert messages == await conversation.messages()
+    assert await paged_back(conversation.messages_page, 1000) == (messages, [8, 8, 5])
 
 
 async def test_a_page_has_one_message_whatever_it_weighs(store, conversation):
@@ -138,6 +177,7 @@ async def test_a_page_has_one_message_whatever_it_weighs(store, conversation):
 
     assert [message["role"] for message in messages] == ["user", "assistant", "tool", "assistant", "user"]
     assert sizes == [2, 1, 2]
+    assert await paged_back(conversation.messages_page, 1000) == (messages, sizes)
 
 
 async def test_a_page_of_very_long_turns_may_have_fewer_than_were_asked_for(store, conversation):
@@ -154,6 +194,7 @@ async def test_a_page_of_very_long_turns_may_have_fewer_than_were_asked_for(stor
     assert turns == await conversation.turns()
     assert len(turns) == 4
     assert len(sizes) > 1
+    assert (await paged_back(conversation.turns_page, 1000))[0] == turns
 
 
 @pytest.mark.parametrize("cursor", ["", "x", "-1", "²", "1.", ".1", "1.2.3", "0.999999999", "t1", 7, "1" * 30])
@@ -162,14 +203,20 @@ async def test_what_is_no_cursor_is_refused(store, conversation, cursor):
     for read in (conversation.messages_page, conversation.turns_page):
         with pytest.raises(InvalidInput, match=r"after: .* is not a cursor"):
             await read(after=cursor)
+        with pytest.raises(InvalidInput, match=r"before: .* is not a cursor"):
+            await read(before=cursor)
+        with pytest.raises(InvalidInput, match=r"before: it cannot be combined"):
+            await read(after="1.0", before="1.0")
 
 
 async def test_a_cursor_beyond_the_end_has_an_empty_page_and_a_conversation_that_is_none_has_no_page(store, conversation):
     for read in (conversation.messages_page, conversation.turns_page):
-        for after in (None, "500.0"):
+        for where in ({}, {"after": "500.0"}, {"before": "end"}, {"before": "500.0"}, {"before": "0.0"}):
             with pytest.raises(ConversationNotFound):
-                await read(after=after)
+                await read(**where)
     await talk(store, 1)
     for read in (conversation.messages_page, conversation.turns_page):
         page = await read(after="500.0")
         assert (page.items, page.next) == ([], None)
+        page = await read(before="0.0")
+        assert (page.items, page.previous) == ([], None)
