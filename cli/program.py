@@ -18,8 +18,8 @@ END_S = 5.0
 """Seconds between asking a program to end (SIGTERM) and killing it."""
 AT_ONCE = 64 * 1024
 _WITHHELD = "HOLDFAST_"
-"""How the variables begin that a program does not get: settings of Holdfast, with its tokens, keys and addresses. A program works on
-what a model asks for."""
+"""How the variables begin that a program does not get: Holdfast's settings, with tokens, keys and addresses. It works on what a
+model asks for."""
 
 
 class ProgramFailed(Exception):
@@ -58,16 +58,17 @@ class Program:
         )
         working = asyncio.ensure_future(_worked(process, jsontext.dumps(arguments)))
         leaving = asyncio.ensure_future(context.wait_cancelled())
+        ended = False
         try:
             await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
             if not working.done():
                 raise ProgramFailed("nobody waits for its result any more")
             output, errors = working.result()
-        except BaseException:
-            await _ended(process)
-            raise
+            ended = True
         finally:
             leaving.cancel()
+            if not ended:
+                await _ended(process)
             working.cancel()
             await asyncio.gather(working, leaving, return_exceptions=True)
             process._transport.close()  # type: ignore[attr-defined]  # noqa: SLF001 - nothing else closes its pipes

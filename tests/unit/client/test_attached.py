@@ -303,7 +303,8 @@ async def test_a_claim_whose_receipt_came_late_runs_nothing(conversation, stack,
         await until(lambda: len(results(writer)) == 2 - lost)
         if lost:
             await until(lambda: [one for one in given(stack, GiveBack) if not one.began])
-            assert (writer.state.calls.of(first).suspension.claim.client_id, writer.state.calls.of(first).claims) == ("laptop", 2)
+            waits = writer.state.calls.of(first)
+            assert (waits.suspension.claim.client_id, waits.claims) == ("laptop", 2)
     assert sorted(attempts) == sorted([(second, 1)] if lost else [(second, 1), (first, 2)])
 
 
