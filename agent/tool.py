@@ -5,13 +5,13 @@ import copy
 import functools
 import inspect
 import logging
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypedDict, Unpack, overload
 
 from pydantic import TypeAdapter
 
+from holdfast.conversation.ids import TOOL_NAME
 from holdfast.conversation.terms.approvers import ApproverTerms
 from holdfast.conversation.terms.grants import CallTarget
 from holdfast.conversation.terms.spec import Approval, Choice, Executor, OnLost, Resume, ToolSpec
@@ -35,7 +35,6 @@ SHOWN_CHARACTERS = 600
 """The most characters of a text about arguments that do not fit."""
 DEFAULT_CHOICES = (Choice.APPROVE, Choice.EDIT, Choice.DENY)
 NO_PARAMETERS = '{"type":"object","properties":{}}'
-_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _LOG = logging.getLogger("holdfast.agent")
 
 Function = Callable[..., Any]
@@ -334,7 +333,7 @@ def _name(name: str | None, callback: Function | None) -> str:
     found: Any = getattr(callback, "__name__", None) if name is None else name
     if found is None:
         raise ConfigurationError("tool.name", "the tool has no name", "give name=")
-    if not isinstance(found, str) or not _NAME.fullmatch(found):
+    if not isinstance(found, str) or not TOOL_NAME.fullmatch(found):
         problem = "OpenAI's format allows only [a-zA-Z0-9_-]{1,64}"
         raise ConfigurationError(f"tool {found!r}.name", problem, "give another name=")
     return found

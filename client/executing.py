@@ -61,7 +61,7 @@ class Executing:
 
         Raises:
             InvalidInput: A handler, the id or `on_detach` cannot be used.
-            TooManyClients: 64 other clients are attached (raised at the beginning of the block).
+            TooManyClients: 64 other clients are attached, or 32 of the same principal (raised at the beginning of the block).
         """
         from .attached import AsyncAttached  # noqa: PLC0415 - only clients that execute need it
         from .handlers import handlers_of  # noqa: PLC0415 - as above

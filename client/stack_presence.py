@@ -82,21 +82,24 @@ class Attachments:
         tools: Sequence[str],
         on_detach: OnDetach = OnDetach.KEEP,
         moves: Callable[[], bool] = lambda: False,
+        kinds: tuple[SuspensionKind, ...] | None = None,
     ) -> AsyncGenerator[AsyncListEvent, None]:
         """Be present as a client until the stream is closed or the conversation ends; the events say what waits for its tools.
 
         `following` comes first: the client is present under this `name`, and these calls wait (`suspension_ids`). `pending`: a
         call that nobody has claimed, or this client before. `noted`: its claim has changed. `settled`: it waits no more.
-        `moves` says, once the stream is closed, whether the client goes on elsewhere: then its presence is left to it.
+        `moves` says, once the stream is closed, whether the client goes on elsewhere: then its presence is left to it. `kinds`
+        are those of `Present`.
         """
         if (await on.read(lambda store: store.load(conversation_id))).ended:
             return
         await self._begin(on)
-        present = Present(client_id=client_id, principal=on.principal, tools=tuple(tools), on_detach=on_detach)
+        said = {"client_id": client_id, "tools": tuple(tools), "on_detach": on_detach, "kinds": kinds}
+        present = Present(principal=on.principal, **said)
         stream, held = await self._joined(on, conversation_id, present)
         try:
-            said = {"client_id": client_id, "name": present.name, "until": held.until}
-            calls = _Calls(conversation_id, present, said)
+            following = {"client_id": client_id, "name": present.name, "until": held.until}
+            calls = _Calls(conversation_id, present, following)
             while True:
                 stream.woken.clear()
                 if stream.error is not None:

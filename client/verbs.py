@@ -327,7 +327,7 @@ CANCEL_PENDING = Verb(
     *("cancel_pending", f"POST {_CONVERSATION}/cancel-pending", Cancelled, "the cancellation", START),
     also=(DECIDE,),
     instead=CLIENT,
-    checks={**_ONE, **_REQUEST, **_KIND, **_REASON, "client_id": of.optional(check_client_id)},
+    checks={**_ONE, **_REQUEST, **_KIND, **_REASON, "client_id": of.optional(check_client_id), "kinds": _as_it_is},
     command=CancelPending,
     renamed={"kind": "suspension_kind"},
 )
@@ -374,7 +374,7 @@ ESCALATE = Verb(
 )
 ATTACH = Verb(
     *("attach", f"GET {_CONVERSATION}/attach", AsyncListEvent, "the presence", CLIENT),
-    checks={**_ONE, **_CLIENT, "tools": checked_tools, **_ON_DETACH, "moves": _as_it_is},
+    checks={**_ONE, **_CLIENT, "tools": checked_tools, **_ON_DETACH, "moves": _as_it_is, "kinds": _as_it_is},
 )
 CLAIM = Verb(
     *("claim", "POST /v1/pending/{suspension_id}/claim", ClaimReceipt, "the claim", CLIENT),

@@ -8,6 +8,8 @@ from collections.abc import Callable, Collection, Sequence
 from holdfast.errors import InvalidConversationId, InvalidInput
 
 CONVERSATION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}")
+TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+"""The name of a tool, as in OpenAI's format."""
 CALL_ID = re.compile(r"[A-Za-z0-9_-]{1,40}")
 REWRITTEN = "hf_"
 """The prefix of rewritten call ids. A model's own id with this prefix is rewritten too, so a model can foresee none."""

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from holdfast.conversation.terms.presence import GONE_MS, KEPT_MS, LEAVES_MS, MOST_CLIENTS, OnDetach, Present
+from holdfast.conversation.terms.presence import GONE_MS, KEPT_MS, LEAVES_MS, MOST_CLIENTS, MOST_OF_ONE, OnDetach, Present
 from holdfast.errors import ConversationNotFound, TooManyClients
 
 from .memory_conversations import Client, MemoryConversations
-from .presence import MOST_KNOWN, client_key, readable_clients
+from .presence import MOST_KNOWN, OF_PRINCIPAL, client_key, readable_clients
 
 
 class MemoryPresence(MemoryConversations):
@@ -23,11 +23,14 @@ class MemoryPresence(MemoryConversations):
             raise ConversationNotFound(conversation_id)
         others = {name: client for name, client in found.clients.items() if name != key}
         gone = {name for name, one in others.items() if one.until <= now and one.on_detach is OnDetach.KEEP}
-        many = len(others) >= MOST_KNOWN
+        own = {name for name in others if name[:OF_PRINCIPAL] == key[:OF_PRINCIPAL]}
+        many, many_own = len(others) >= MOST_KNOWN, len(own) >= MOST_OF_ONE
         full = sum(client.until > now for client in others.values()) >= MOST_CLIENTS
-        if full or (many and len(others) - len(gone) >= MOST_KNOWN):
+        if full or len(others.keys() - gone) >= MOST_KNOWN:
             raise TooManyClients(conversation_id, MOST_CLIENTS)
-        dropped = {name for name in gone if many or others[name].until + KEPT_MS <= now}
+        if len(own - gone) >= MOST_OF_ONE:
+            raise TooManyClients(conversation_id, MOST_OF_ONE)
+        dropped = {name for name in gone if many or (many_own and name in own) or others[name].until + KEPT_MS <= now}
         found.clients = {name: client for name, client in others.items() if name not in dropped}
         found.clients[key] = Client(record, present.on_detach, session, now + GONE_MS)
         return now + GONE_MS

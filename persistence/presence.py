@@ -23,9 +23,18 @@ MOST_KNOWN = 2 * MOST_CLIENTS
 """The most clients of one conversation that are known, those that are gone included."""
 
 
+OF_PRINCIPAL = 16
+"""How many characters of a client's key are its principal's."""
+
+
 def client_key(name: str) -> str:
-    """A client's key among those of its conversation: a digest of its name, so that no principal is named in keys."""
-    return hashlib.sha256(name.encode()).hexdigest()[:32]
+    """A client's key in its conversation: digests of its principal's mark and of its name, so that keys name nobody."""
+    mark, _, _ = name.rpartition("/")
+    return _digest(mark)[:OF_PRINCIPAL] + _digest(name)[:OF_PRINCIPAL]
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def readable_clients(
@@ -54,7 +63,7 @@ class Presence(Database, Protocol):
 
         Raises:
             ConversationNotFound: The conversation was never started.
-            TooManyClients: `MOST_CLIENTS` others are present.
+            TooManyClients: `MOST_CLIENTS` others are present, or `MOST_OF_ONE` others of its principal.
         """
 
     async def renew_clients(self, clients: Sequence[tuple[str, Present]]) -> list[int]:

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from typing import Any
 
-from holdfast.conversation.terms.presence import GONE_MS, KEPT_MS, LEAVES_MS, MOST_CLIENTS, OnDetach, Present
+from holdfast.conversation.terms.presence import GONE_MS, KEPT_MS, LEAVES_MS, MOST_CLIENTS, MOST_OF_ONE, OnDetach, Present
 from holdfast.errors import ConversationNotFound, TooManyClients
 from holdfast.store_clock import StoreClock, steady_ms
 
-from .presence import MOST_KNOWN, client_key, readable_clients
+from .presence import MOST_KNOWN, OF_PRINCIPAL, client_key, readable_clients
 from .redis_database import RedisDatabase
 
 RENEWED_AT_ONCE = 256
@@ -29,13 +29,13 @@ class RedisPresence(RedisDatabase):
         client = client_key(present.name)
         record = self.payloads.seal_client(conversation_id, client, present)
         said = client, LETTERS[present.on_detach], client_key(session), record
-        bounds = GONE_MS, KEPT_MS, MOST_CLIENTS, MOST_KNOWN, LEAVES_MS
+        bounds = GONE_MS, KEPT_MS, MOST_CLIENTS, MOST_KNOWN, LEAVES_MS, MOST_OF_ONE, OF_PRINCIPAL
         answer = await self._on(conversation_id, "attach", conversation_id, *said, *bounds)
         match answer[0]:
             case b"missing":
                 raise ConversationNotFound(conversation_id)
             case b"full":
-                raise TooManyClients(conversation_id, MOST_CLIENTS)
+                raise TooManyClients(conversation_id, int(answer[1]))
         return int(answer[1])
 
     async def renew_clients(self, clients: Sequence[tuple[str, Present]]) -> list[int]:
@@ -54,7 +54,7 @@ class RedisPresence(RedisDatabase):
         clock = self._time = self._time or StoreClock(steady_ms)
         if not clock.fresh:
             clock.heard(await self._repeated(self._now))
-        ends = clock.now() + GONE_MS
+        ends = clock.at(steady_ms()) + GONE_MS  # if the store's clock was set back, so is this
         here = self._keys.here
         found = await self._each(
             lambda pipe: [pipe.zadd(here(name), {f"ka{client}": ends}, xx=True, ch=True) for name, client in clients],

@@ -212,7 +212,7 @@ class QueueFull(HoldfastError, http_code=429):
 
 
 class TooManyClients(HoldfastError, http_code=429):
-    """As many clients as may be are attached to the conversation; this one was not.
+    """As many clients as may be, or as one principal may have, are attached to the conversation; this one was not.
 
     `clients` is how many may be. Detach some, or try again once one has left.
     """

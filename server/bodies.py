@@ -15,7 +15,7 @@ from holdfast.conversation.ids import CONVERSATION_ID, REQUEST_ID
 from holdfast.conversation.terms.decisions import DecisionKind
 from holdfast.conversation.terms.link import LONGEST_LINK_S, MOST_CHARS
 from holdfast.conversation.terms.parts import Part
-from holdfast.conversation.terms.presence import MOST_TOOLS, TOOL_CHARS, OnDetach
+from holdfast.conversation.terms.presence import MOST_TOOLS, OnDetach, ToolName
 
 _KEY = "The idempotency key, where no header Idempotency-Key gives it."
 Key: TypeAlias = Annotated[str | None, Field(description=_KEY)]
@@ -282,7 +282,7 @@ class AttachQuery(_Query):
     """A client that is present while the stream is open."""
 
     client_id: Annotated[ClientId, Field(description="The client's id, in the name space of its principal.")]
-    tools: list[Annotated[str, Field(min_length=1, max_length=TOOL_CHARS)]] = Field(
+    tools: list[ToolName] = Field(
         min_length=1, max_length=MOST_TOOLS, description="The tools that it carries out; repeat the field for each."
     )
     on_detach: OnDetach = Field(

@@ -81,6 +81,13 @@ class Caller:
         of_clients = AccessScope.CLIENT in self.scopes and kind is SuspensionKind.CLIENT_EXEC
         return of_clients and (self.kinds is None or kind in self.kinds)
 
+    @property
+    def ends(self) -> tuple[SuspensionKind, ...] | None:
+        """The kinds of calls that may end with one of their clients, beside those that it has claimed; None: all."""
+        if AccessScope.DECIDE in self.scopes and self.kinds is None:
+            return None
+        return tuple(kind for kind in SuspensionKind if self.decides(kind))
+
     def touches(self, agent: str) -> bool:
         """Whether they may touch the conversations of this agent."""
         return self.agents is None or agent in self.agents

@@ -31,7 +31,7 @@ async def attach(asked: Asked) -> Response:
     asked.caller.check_kind(SuspensionKind.CLIENT_EXEC)
     streams, draining = asked.serving.streams, asked.serving.draining
     streams.check_room(asked.caller)
-    given = {**asked.path, **dict(asked.query), "moves": draining.is_set}
+    given = {**asked.path, **dict(asked.query), "moves": draining.is_set, "kinds": asked.caller.ends}
     events = streamed(asked.client.gateway, verbs.ATTACH, **given)
     try:
         first = await anext(events, None)

@@ -8,6 +8,7 @@ from starlette.responses import Response
 
 from holdfast.client import ConversationRow, ConversationState, Event, Page, Receipt, replies, verbs
 from holdfast.client.access import AccessScope
+from holdfast.client.gateway import asked as verb_asked
 from holdfast.client.gateway import streamed
 from holdfast.client.list_events import LIST_CURSOR
 from holdfast.client.tree import Node
@@ -168,6 +169,14 @@ def _no_place(last: str, what: str) -> InvalidInput:
     return InvalidInput("Last-Event-ID", f"{last!a:.40} is no {what}", "send the last `id` that was received")
 
 
+async def cancel_pending(asked: Asked) -> replies.CancelledReply:
+    """Cancel the calls that wait; the turn goes on. This settles them as decisions do, and needs their scope, too."""
+    key, said = asked.key or uuid.uuid4().hex, {**asked.path, **dict(asked.body)}
+    given = said | {"request_id": key, "kinds": asked.caller.ends}
+    cancelled = await verb_asked(asked.client.gateway, verbs.CANCEL_PENDING, **given)
+    return replies.CancelledReply.model_validate({**cancelled.model_dump(), "request_id": key})
+
+
 def _check_cancelling(asked: Asked) -> None:
     """Refuse a caller who may neither decide all that is cancelled nor is a client whose own calls end."""
     if asked.body.client_id is None or AccessScope.CLIENT not in asked.caller.scopes:
@@ -206,7 +215,7 @@ OPERATIONS = (
     of(verbs.CANCEL, cancel, reply=replies.CancelledReply, body=bodies.CancelBody),
     of(
         verbs.CANCEL_PENDING,
-        "Cancel the calls that wait; the turn goes on. This settles them as decisions do, and needs their scope, too.",
+        cancel_pending,
         check=_check_cancelling,
         reply=replies.CancelledReply,
         body=bodies.CancelPendingBody,

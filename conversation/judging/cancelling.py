@@ -43,7 +43,8 @@ def cancel_pending(state: State, command: CancelPending) -> Judgement:
     waiting, reason = state.calls.open(), command.reason
     if command.client_id is not None:
         named, reason = check_client_id(command.client_id), reason or LEFT
-        waiting = left_behind(state, named, command.principal, command.present or (), now=command.now)
+        present, now, kinds = command.present or (), command.now, command.kinds
+        waiting = left_behind(state, named, command.principal, present, now=now, kinds=kinds)
     wanted = [
         call for call in waiting if call.suspension is not None and command.suspension_kind in (None, call.suspension.kind)
     ]

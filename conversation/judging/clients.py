@@ -130,7 +130,7 @@ def leave(draft: Draft, present: Sequence[Present]) -> None:
     """Cancel what waits for the clients that have left, of those with `OnDetach.CANCEL`."""
     for one in present:
         if one.has_left(draft.now):
-            for call in left_behind(draft.state, one.client_id, one.principal, present, now=draft.now):
+            for call in left_behind(draft.state, one.client_id, one.principal, present, now=draft.now, kinds=one.kinds):
                 give_up(draft, call, why_cancelled(call, LEFT), by=SettledBy.CANCELLATION)
 
 

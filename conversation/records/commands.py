@@ -235,14 +235,15 @@ class CancelTurn(Numbered):
 class CancelPending(Numbered, Advancing, Looking):
     """Cancel the waiting calls, or those with one `suspension_kind`; the turn goes on. `reason` is for the model.
 
-    With a `client_id`: only what waits for this client of the sender, and what waits for the sender alone unless another client
-    of the sender is attached.
+    With a `client_id`: only what waits for this client of the sender, and, unless another client of the sender is attached,
+    what waits for the sender alone, of these `kinds` (None: all).
     """
 
     kind: Literal["cancel_pending"] = "cancel_pending"
     suspension_kind: SuspensionKind | None = None
     reason: str = ""
     client_id: str | None = None
+    kinds: tuple[SuspensionKind, ...] | None = None
 
     def looks(self, state: State, now: int) -> bool:
         """Whether calls wait for the sender alone."""

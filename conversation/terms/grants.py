@@ -14,6 +14,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from holdfast.conversation.ids import TOOL_NAME
 from holdfast.conversation.record import Record
 from holdfast.conversation.text.confusables import is_plain
 from holdfast.conversation.text.glob import BadGlob, Glob
@@ -40,7 +41,6 @@ MOST_TARGETS = 8
 LONGEST_VALUE = 256
 """The longest value of a target, or pattern of a grant, in bytes of UTF-8."""
 _KIND = re.compile(r"[a-z][a-z0-9_-]{0,31}")
-_TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _TOOL_GLOB = re.compile(r"[a-zA-Z0-9_*-]{1,64}")
 _ALL = frozenset({"*", "**"})
 
@@ -242,7 +242,7 @@ def covering(
 def _is_canonical(kind: str, value: str) -> bool:
     match kind:
         case "tool":
-            return _TOOL_NAME.fullmatch(value) is not None
+            return TOOL_NAME.fullmatch(value) is not None
         case "path":
             return is_plain(value) and re.search(r"[\\%:]", value) is None and is_settled_path(value)
         case "domain":

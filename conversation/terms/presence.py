@@ -9,10 +9,11 @@ from typing import Annotated
 
 from pydantic import Field
 
-from holdfast.conversation.ids import CONVERSATION_ID
+from holdfast.conversation.ids import CONVERSATION_ID, TOOL_NAME
 from holdfast.conversation.record import Record
 from holdfast.errors import InvalidInput
 
+from .decisions import SuspensionKind
 from .principal import Principal
 
 RENEW_MS = 5_000
@@ -25,11 +26,12 @@ LEAVES_MS = 5_000
 """How long after it is gone a client with `OnDetach.CANCEL` has left: what waits for it is cancelled then."""
 MOST_CLIENTS = 64
 """How many clients may be attached to a conversation at once."""
+MOST_OF_ONE = 32
+"""How many of them one principal may have: it takes no more than half of the places."""
 MOST_TOOLS = 128
 """How many tools a client may carry out."""
-TOOL_CHARS = 256
-"""The longest name of a tool, in characters."""
 ClientId = Annotated[str, Field(pattern=rf"^{CONVERSATION_ID.pattern}$")]
+ToolName = Annotated[str, Field(pattern=rf"^{TOOL_NAME.pattern}$")]
 
 
 class OnDetach(StrEnum):
@@ -42,13 +44,15 @@ class OnDetach(StrEnum):
 class Present(Record):
     """A client that is or was attached, with the tools that it carries out.
 
-    It is there until `until` (ms UTC by the store's clock), in the past: it is gone since then; 0: it is gone for long.
+    It is there until `until` (ms UTC by the store's clock), in the past: it is gone since then; 0: it is gone for long. With
+    `OnDetach.CANCEL`, its end also cancels what waits for its principal alone, of these `kinds` (None: all).
     """
 
     client_id: ClientId
     principal: Principal | None = None
-    tools: Annotated[tuple[Annotated[str, Field(min_length=1, max_length=TOOL_CHARS)], ...], Field(max_length=MOST_TOOLS)]
+    tools: Annotated[tuple[ToolName, ...], Field(max_length=MOST_TOOLS)]
     on_detach: OnDetach = OnDetach.KEEP
+    kinds: tuple[SuspensionKind, ...] | None = None
     until: int = 0
 
     @property
@@ -85,13 +89,16 @@ def check_client_id(client_id: object) -> str:
 
 
 def checked_tools(tools: object) -> tuple[str, ...]:
-    """The names of tools, once they are checked (else `InvalidInput`): 1 to 128, each of 1 to 256 characters."""
+    """The names of tools, once they are checked (else `InvalidInput`): 1 to 128."""
     if isinstance(tools, str) or not isinstance(tools, Iterable):
         raise InvalidInput("tools", f"{tools!r:.40} is no list of names", 'give names: ["read_clipboard"]')
-    found = tuple(dict.fromkeys(tools))
+    found: dict[str, None] = {}
+    for name in tools:
+        if not isinstance(name, str) or not TOOL_NAME.fullmatch(name):
+            raise InvalidInput("tools", f"{name!r:.60} is no name of a tool", f"names are {TOOL_NAME.pattern}")
+        found[name] = None
+        if len(found) > MOST_TOOLS:
+            break
     if not 1 <= len(found) <= MOST_TOOLS:
-        raise InvalidInput("tools", f"there are {len(found)}", f"name 1 to {MOST_TOOLS} tools")
-    for name in found:
-        if not isinstance(name, str) or not 1 <= len(name) <= TOOL_CHARS:
-            raise InvalidInput("tools", f"{name!r:.60} is no name of a tool", f"use 1 to {TOOL_CHARS} characters")
-    return found
+        raise InvalidInput("tools", "there are none" if not found else "there are more", f"name 1 to {MOST_TOOLS} tools")
+    return tuple(found)

@@ -16,7 +16,7 @@ from stack_fixture import client_of
 from tcp_proxy import TcpProxy
 
 from holdfast.client import Answer, Approve, AsyncClient, Client, Status, TooManyClients
-from holdfast.conversation import Present
+from holdfast.conversation import Present, Principal
 from holdfast.testing import call, calls
 
 WITHIN_S = 120
@@ -295,11 +295,12 @@ async def test_the_65th_client_is_refused_and_the_64_stay(stack, server):
         conversation = await client.start("buyer", text, conversation_id="many")
         store = await client.gateway.store()
         for number in range(64):
-            await store.attach("many", Present(client_id=f"c-{number}", tools=("look",)))
+            other = Principal("bo") if number % 2 else None
+            await store.attach("many", Present(client_id=f"c-{number}", principal=other, tools=("look",)))
         with pytest.raises(TooManyClients):
             async with conversation.attach({"look": print}):
                 pass
-        async with conversation.attach({"look": print}, client_id="c-7"):
+        async with conversation.attach({"look": print}, client_id="c-8"):
             pass
         now = await store.now()
         assert sum(one.until > now for one in await store.present("many")) == 63

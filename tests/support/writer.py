@@ -432,9 +432,10 @@ def cancel_pending(
     reason: str = "",
     client_id: str | None = None,
     principal: Principal | None = None,
+    kinds: tuple[SuspensionKind, ...] | None = None,
 ) -> NextCommand:
     """The step that cancels the calls that wait, or those of a kind or of a client."""
-    about = {"suspension_kind": kind, "reason": reason, "client_id": client_id, "principal": principal}
+    about = {"suspension_kind": kind, "reason": reason, "client_id": client_id, "principal": principal, "kinds": kinds}
     return lambda _: CancelPending(request_id=request_id or uuid.uuid4().hex, **about)
 
 

@@ -7,10 +7,10 @@ import pytest
 from writer import LEASE_MS, Writer, begin, call, cancel, reply, send, start
 
 from holdfast.conversation import Principal, Proof
-from holdfast.conversation.terms.presence import GONE_MS, LEAVES_MS, MOST_CLIENTS, OnDetach, Present
+from holdfast.conversation.terms.presence import GONE_MS, LEAVES_MS, MOST_CLIENTS, MOST_OF_ONE, OnDetach, Present
 from holdfast.errors import ConversationNotFound, TooManyClients
 from holdfast.persistence import Store, Takeover, TakeoverReason, memory_conversations, memory_presence, redis_presence
-from holdfast.persistence.presence import MOST_KNOWN
+from holdfast.persistence.presence import MOST_KNOWN, OF_PRINCIPAL, client_key
 
 from .attention import due
 from .parking import BOUND_MS, calling, claimed
@@ -23,6 +23,11 @@ SHORT_MS = 60
 def client(client_id: str = "tab-1", *tools: str, principal: Principal | None = ANA, **more: Any) -> Present:
     """A client that is about to attach."""
     return Present(client_id=client_id, principal=principal, tools=tools or ("locate",), **more)
+
+
+def one_of(number: int, **more: Any) -> Present:
+    """One of many clients, of which each principal has a few."""
+    return client(f"tab-{number}", principal=Principal(f"p-{number % 9}"), **more)
 
 
 def leaving(client_id: str = "tab-1", **more: Any) -> Present:
@@ -108,7 +113,7 @@ class Attaching:
 
     async def test_only_so_many_are_present_however_many_come_at_once(self, store: Store, other: Store) -> None:
         await started(store)
-        many = [client(f"tab-{number}") for number in range(MOST_CLIENTS + 6)]
+        many = [one_of(number) for number in range(MOST_CLIENTS + 6)]
 
         answers = await asyncio.gather(
             *((store, other)[number % 2].attach("c-1", one) for number, one in enumerate(many)), return_exceptions=True
@@ -129,7 +134,7 @@ class Attaching:
     async def test_clients_that_are_gone_give_way_but_not_those_whose_departure_is_to_be_judged(self, store: Store) -> None:
         await started(store)
         for number in range(MOST_KNOWN):
-            one = client(f"old-{number}", on_detach=OnDetach.KEEP if number % 2 else OnDetach.CANCEL)
+            one = one_of(number, on_detach=OnDetach.KEEP if number % 2 else OnDetach.CANCEL)
             await store.attach("c-1", one)
             await store.detach("c-1", one.name)
         assert len(await store.present("c-1")) == MOST_KNOWN
@@ -138,11 +143,56 @@ class Attaching:
 
         assert len(await store.present("c-1")) == MOST_KNOWN // 2 + 1
         for number in range(1, MOST_KNOWN - 1, 2):
-            await store.attach("c-1", leaving(f"old-{number}"))
-            await store.detach("c-1", leaving(f"old-{number}").name)
+            await store.attach("c-1", one_of(number, on_detach=OnDetach.CANCEL))
+            await store.detach("c-1", one_of(number).name)
         with pytest.raises(TooManyClients):
             await store.attach("c-1", client("newer"))
-        assert await store.attach("c-1", leaving("old-1"))
+        assert await store.attach("c-1", one_of(1, on_detach=OnDetach.CANCEL))
+
+    async def test_one_principal_takes_only_so_many_places(self, store: Store, other: Store) -> None:
+        await started(store)
+        here = [client(f"tab-{number}") for number in range(MOST_OF_ONE)]
+        await asyncio.gather(*((store, other)[number % 2].attach("c-1", one) for number, one in enumerate(here)))
+
+        with pytest.raises(TooManyClients) as refused:
+            await store.attach("c-1", client("late"))
+
+        assert refused.value.clients == MOST_OF_ONE
+        for principal in (Principal(ANA.id), None):
+            assert await store.attach("c-1", client("late", principal=principal))
+        assert await store.attach("c-1", here[0])
+        await store.detach("c-1", here[0].name)
+        assert await store.attach("c-1", client("late"))
+        with pytest.raises(TooManyClients):
+            await store.attach("c-1", here[0])
+
+    async def test_a_principal_that_comes_and_goes_makes_nobody_elses_clients_forgotten(self, store: Store) -> None:
+        await started(store)
+        bo = Principal("bo")
+        for one in (client("gone", principal=bo), leaving("left", principal=bo)):
+            await store.attach("c-1", one)
+            await store.detach("c-1", one.name)
+
+        for number in range(MOST_KNOWN + 1):
+            await store.attach("c-1", client(f"tab-{number}"))
+            await store.detach("c-1", client(f"tab-{number}").name)
+
+        assert {"gone", "left"} < set(await ids(store))
+        assert len(await store.present("c-1")) <= MOST_OF_ONE + 2
+        for number in range(MOST_OF_ONE):
+            await store.attach("c-1", leaving(f"tab-{number}"))
+            await store.detach("c-1", leaving(f"tab-{number}").name)
+        with pytest.raises(TooManyClients):
+            await store.attach("c-1", client("new"))
+        assert await store.attach("c-1", client("new", principal=bo))
+
+    def test_clients_of_one_principal_have_keys_that_begin_alike(self) -> None:
+        mine, other, theirs = (
+            client_key(client(name, principal=by).name)
+            for name, by in (("a", ANA), ("b", ANA), ("a", Principal(f"{ANA.id}/a")))
+        )
+        assert mine[:OF_PRINCIPAL] == other[:OF_PRINCIPAL] != theirs[:OF_PRINCIPAL]
+        assert len({mine, other, theirs}) == len({mine[OF_PRINCIPAL:], other[OF_PRINCIPAL:], theirs[OF_PRINCIPAL:]}) == 3
 
     async def test_a_client_is_forgotten_some_time_after_it_has_gone(
         self, store: Store, monkeypatch: pytest.MonkeyPatch
@@ -185,7 +235,7 @@ class Attaching:
         names = [f"c-{number}" for number in range(6)]
         for name in names:
             await started(store, name)
-        clients = [(name, client(f"tab-{number}")) for name in names for number in range(50)]
+        clients = [(name, client(f"tab-{number}")) for name in names for number in range(MOST_OF_ONE)]
         await asyncio.gather(*(store.attach(name, one) for name, one in clients))
 
         async def renewed() -> bool:

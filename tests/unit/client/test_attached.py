@@ -417,15 +417,18 @@ async def test_a_client_that_cannot_be_is_refused_at_once(conversation, given, f
         conversation.attach(**{"handlers": {"locate": print}, **given})
 
 
-async def test_the_65th_client_is_refused_and_the_others_stay(conversation, store, writer):
-    for number in range(presence.MOST_CLIENTS):
-        await store.attach("c-1", Present(client_id=f"c-{number}", principal=ME, tools=("locate",)))
-    with pytest.raises(TooManyClients):
+@pytest.mark.parametrize("most", [presence.MOST_CLIENTS, presence.MOST_OF_ONE])
+async def test_one_client_too_many_is_refused_and_the_others_stay(conversation, store, writer, most):
+    bo = Principal("bo")
+    for number in range(most):
+        of = bo if number >= presence.MOST_OF_ONE else ME
+        await store.attach("c-1", Present(client_id=f"c-{number}", principal=of, tools=("locate",)))
+    with pytest.raises(TooManyClients, match=str(most)):
         async with conversation.attach({"locate": print}, client_id="late"):
             pass
     async with conversation.attach({"locate": print}, client_id="c-1"):
         pass
-    await left(store, presence.MOST_CLIENTS - 1)
+    await left(store, most - 1)
 
 
 async def test_a_conversation_that_never_began_has_no_clients(client, writer):

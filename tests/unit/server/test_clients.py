@@ -10,6 +10,7 @@ from writer import Writer, begin, call, start
 
 from holdfast.conversation import Present, Principal, Proof
 from holdfast.conversation.records.commands import ProposedCall
+from holdfast.conversation.terms.approvers import ApproverTerms
 from holdfast.conversation.terms.presence import MOST_CLIENTS
 from holdfast.conversation.terms.rule_verdict import RuleEffect, RuleVerdict
 from holdfast.persistence import AccessScope
@@ -176,6 +177,29 @@ async def test_a_page_ends_what_waits_for_its_own_client_and_nothing_else(api, p
     assert (await writer.store.pending_of("c-1"))[0].suspension_id == second
 
 
+@pytest.mark.parametrize(
+    ("scopes", "kinds", "ends"),
+    [
+        (["client"], ["approval", "client_exec"], False),
+        (["client", "decide"], ["client_exec"], False),
+        (["client", "decide"], ["approval", "client_exec"], True),
+    ],
+)
+async def test_a_page_ends_of_what_waits_for_its_user_only_what_it_may_decide(api, back_end, store, stack, scopes, kinds, ends):
+    writer = stack.writers["c-1"] = await Writer.of(store, "c-1")
+    alone = ApproverTerms(who=(("id:ana",),), stated=True)
+    asked = ProposedCall(tool_call_id="refund", name="refund", arguments="{}", approvers=alone)
+    await writer.do(start(), begin(), call(("locate", "{}"), asked))
+    (mine,), page = at_client(writer), await lent(api, back_end, *scopes, kinds=kinds)
+    await api("POST", f"/v1/pending/{mine}/claim", json=CLAIM, headers=page)
+    async with api.stream("GET", f"{ATTACH}&on_detach=cancel", authorization=page["Authorization"]) as stream:
+        await stream.until(lambda: stream.events)
+        (here,) = await store.present("c-1")
+        assert (here.kinds is None or "approval" in here.kinds) == ends
+    done = await api("POST", "/v1/conversations/c-1/cancel-pending", json={"client_id": "tab"}, headers=page)
+    assert (len(done["calls"]), "refund" in done["calls"]) == (1 + ends, ends)
+
+
 async def test_a_page_is_not_shown_which_other_clients_there_are(api, page, writer):
     await writer.do(claim("laptop-of-kim-secret", principal=Principal("kim-secret", roles=["role-secret"])))
     async with attached(api, page) as stream:
@@ -196,7 +220,8 @@ async def test_a_page_is_not_shown_which_other_clients_there_are(api, page, writ
         "client_id=a%20b&tools=locate",
         f"client_id={'x' * 129}&tools=locate",
         "client_id=tab&tools=",
-        f"client_id=tab&tools={'x' * 257}",
+        f"client_id=tab&tools={'x' * 65}",
+        "client_id=tab&tools=loc%20ate",
         "client_id=tab&" + "&".join(f"tools=t{n}" for n in range(129)),
         "client_id=tab&client_id=tab&tools=locate",
         "client_id=tab&tools=locate&on_detach=stay",
@@ -233,7 +258,7 @@ async def test_a_request_of_a_client_that_cannot_be_meant_changes_nothing(api, p
 
 async def test_one_client_too_many_is_told_to_come_later(api, page, writer, store):
     for number in range(MOST_CLIENTS):
-        await store.attach("c-1", Present(client_id=f"c-{number}", tools=("locate",)))
+        await store.attach("c-1", Present(client_id=f"c-{number}", principal=Principal(f"p-{number}"), tools=("locate",)))
     found = await api.http.get(ATTACH, headers=page)
     assert (found.status_code, found.json()["code"]) == (429, "too_many_clients")
     assert int(found.headers["retry-after"]) >= 1

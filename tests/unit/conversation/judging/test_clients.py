@@ -327,6 +327,31 @@ def test_a_client_cancels_the_questions_of_its_principal_unless_another_one_is_t
         assert begun.result(call)["error"] == "cancelled before it was answered; it did not run: logged out"
 
 
+@pytest.mark.parametrize("leaves", [True, False])
+@pytest.mark.parametrize(("kinds", "ends"), [(None, True), ((), False), (("elicitation",), False), (("approval",), True)])
+def test_of_what_waits_for_its_principal_a_client_ends_only_what_it_may_decide(begun, kinds, ends, leaves):
+    call = asked_alone(begun, "id:ana")
+    if leaves:
+        begun.present = (left(begun).model_copy(update={"kinds": kinds}),)
+        begun.wake(at=begun.now)
+    else:
+        begun.cancel_pending(client_id="tab-1", principal=ANA, kinds=kinds)
+    assert (begun.suspension(call) is None) == ends
+
+
+@pytest.mark.parametrize("leaves", [True, False])
+def test_a_client_that_may_decide_nothing_ends_its_claims(begun, leaves):
+    (call,) = begun.call("locate")
+    begun.claim("tab-1", call, principal=ANA)
+    if leaves:
+        begun.present = (left(begun).model_copy(update={"kinds": ()}),)
+        begun.wake(at=begun.now)
+    else:
+        begun.cancel_pending(client_id="tab-1", principal=ANA, kinds=())
+    assert begun.log[-1].kind != "call_claimed"
+    assert begun.suspension(call) is None
+
+
 def test_a_client_may_cancel_one_kind_of_what_waits_for_it(begun):
     begun.call("locate")
     begun.claim("tab-1", principal=ANA)

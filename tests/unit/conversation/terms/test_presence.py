@@ -6,7 +6,6 @@ from pydantic import ValidationError
 from holdfast.conversation import OnDetach, Present, Principal, Proof
 from holdfast.conversation.terms.presence import (
     MOST_TOOLS,
-    TOOL_CHARS,
     check_client_id,
     checked_tools,
     client_name,
@@ -45,18 +44,36 @@ def test_tools_are_named_once():
     assert checked_tools(["locate", "share", "locate"]) == ("locate", "share")
     assert checked_tools({"locate": print}) == ("locate",)
     assert len(checked_tools(str(one) for one in range(MOST_TOOLS))) == MOST_TOOLS
-    assert checked_tools(["x" * TOOL_CHARS])
+    assert checked_tools(["x" * 64])
 
 
 @pytest.mark.parametrize(
-    "tools", ["locate", None, 7, [], [""], ["x" * (TOOL_CHARS + 1)], [1], [None], [str(one) for one in range(MOST_TOOLS + 1)]]
+    "tools",
+    [
+        "locate",
+        None,
+        7,
+        [],
+        [""],
+        ["x" * 65],
+        ["a b"],
+        ["tool\n"],
+        ["ö"],
+        [["locate"]],
+        [1],
+        [None],
+        [str(one) for one in range(MOST_TOOLS + 1)],
+    ],
 )
 def test_tools_that_are_none_are_refused(tools):
     with pytest.raises(InvalidInput, match="tools"):
         checked_tools(tools)
 
 
-@pytest.mark.parametrize("more", [{"until": "soon"}, {"tools": ("",)}, {"on_detach": "stay"}, {"name": "x"}])
+@pytest.mark.parametrize(
+    "more",
+    [{"until": "soon"}, {"tools": ("",)}, {"tools": ("x" * 65,)}, {"tools": ("a b",)}, {"on_detach": "stay"}, {"name": "x"}],
+)
 def test_a_record_that_is_wrong_is_refused(more):
     with pytest.raises(ValidationError):
         Present(**({"client_id": "tab-1", "tools": ("locate",)} | more))
