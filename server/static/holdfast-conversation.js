@@ -87,16 +87,22 @@ export class Conversation {
   async messagesFrom(cursor = "0", { signal, patienceMs } = {}) {
     const found = { items: [], again: null, at: 0 };
     for (let next = cursor; next !== null;) {
-      const where = `${this.#path}/messages?limit=${PAGE}&after=${encodeURIComponent(next)}`;
-      const page = await this.#wire.call("GET", where, { signal, patienceMs });
-      if (page.again !== null) {
-        const at = found.items.length + page.items.findLastIndex((message) => message.role !== "tool");
-        Object.assign(found, { again: page.again, at });
-      }
+      const page = await this.#page({ limit: PAGE, after: next }, { signal, patienceMs });
+      if (page.again !== null) Object.assign(found, { again: page.again, at: found.items.length + page.at });
       found.items.push(...page.items);
       next = page.next;
     }
     return found;
+  }
+
+  /** The last `limit` messages before a cursor, by default the last of all; `previous` is the cursor for those before them. */
+  messagesBefore(cursor = "end", { limit = 50, ...options } = {}) {
+    return this.#page({ limit, before: cursor }, options);
+  }
+
+  async #page(place, options) {
+    const page = await this.#wire.call("GET", `${this.#path}/messages?${new URLSearchParams(place)}`, options);
+    return { ...page, at: Math.max(page.items.findLastIndex((message) => message.role !== "tool"), 0) };
   }
 
   /**
@@ -249,5 +255,10 @@ export class Conversation {
   watch(listener) {
     this.#feed ??= new Feed(this);
     return this.#feed.add(listener);
+  }
+
+  /** Put the messages before those of the view in front of them, while a listener watches it. */
+  earlier() {
+    return this.#feed?.earlier();
   }
 }

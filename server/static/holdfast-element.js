@@ -15,6 +15,7 @@ export const texts = {
   nothingRuns: "Nothing runs.",
   conversation: "Conversation",
   noMessages: "No messages yet.",
+  earlier: "Earlier messages",
   image: "image",
   file: "file",
   decline: "Decline to answer",

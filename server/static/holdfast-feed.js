@@ -9,6 +9,7 @@ import { backoff, pause } from "./holdfast-wire.js";
 
 const MOST_LIVE_CHARS = 1 << 20;
 const MOST_SETTLED = 200;
+const AT_ONCE = 100; // messages that are read from the end, and each time in front of them
 const READ = { patienceMs: 3_000 }; // after that, the view counts as out of date
 const SAID = new Set(["turn_started", "model_answered", "call_resolved", "turn_completed", "turn_failed", "turn_cancelled"]);
 
@@ -25,7 +26,11 @@ export class Feed {
   #streams = false;
   #told = false;
   #seen = 0;
-  #from = { cursor: "0", count: 0 }; // where the last exchange begins: how many messages are before it
+  #from = null; // where the last exchange begins: the cursor, and how many of the recent messages are before it
+  #recent = [];
+  #past = []; // those that were read in front of the recent ones
+  #before = null; // the cursor for those in front of them
+  #earlier = null;
 
   constructor(conversation) {
     this.#conversation = conversation;
@@ -34,6 +39,7 @@ export class Feed {
       error: null,
       state: null,
       messages: [],
+      older: { count: 0, more: false },
       queued: [],
       writing: null,
       preparing: new Map(),
@@ -82,6 +88,30 @@ export class Feed {
     if (state) this.view.state = { ...state, pending: state.pending.filter((call) => call.suspension_id !== suspensionId) };
   }
 
+  /** Read the page in front of the messages of the view. */
+  async earlier() {
+    const { signal } = this.#stop ?? {};
+    if (this.#before === null || !signal || this.#earlier === signal) return;
+    this.#earlier = signal;
+    try {
+      const { items, previous } = await this.#conversation.messagesBefore(this.#before, { limit: AT_ONCE, signal });
+      this.#past.unshift(...items);
+      this.#before = previous;
+      this.#show();
+    } catch (error) {
+      if (!signal.aborted) throw error;
+    } finally {
+      if (this.#earlier === signal) this.#earlier = null;
+    }
+  }
+
+  #show() {
+    const { view } = this;
+    view.messages = [...this.#past, ...this.#recent];
+    view.older = { count: this.#past.length, more: this.#before !== null };
+    this.#tell();
+  }
+
   async #begin() {
     const stop = (this.#stop = new AbortController());
     const { signal } = stop;
@@ -119,7 +149,7 @@ export class Feed {
         this.#stale = { state: false, messages: false };
         try {
           const state = await this.#conversation.state({ signal, ...READ });
-          const found = messages ? await this.#newer(signal) : { messages: this.view.messages, from: this.#from };
+          const found = messages ? await this.#newer(signal) : {};
           signal.throwIfAborted();
           this.#take(state, found);
           if (this.#streams) this.#phase("live");
@@ -137,24 +167,31 @@ export class Feed {
     this.#tell();
   }
 
-  #take(state, { messages, from }) {
+  #take(state, { recent = this.#recent, from = this.#from, before = this.#before }) {
     const { view } = this;
     this.#from = from;
+    this.#recent = recent;
+    this.#before = before;
+    this.#show();
     const open = state.pending.filter((call) => !view.settled.has(call.suspension_id));
     view.state = { ...state, pending: open };
-    view.messages = messages;
     if (view.writing?.done <= state.seq) view.writing = null;
     for (const { tool_call_id: id } of [...state.pending, ...state.running]) view.held.delete(id);
     const runs = new Set([...state.running, ...open.filter((call) => call.claimed)].map((run) => run.tool_call_id));
     for (const call of view.progress.keys()) if (!runs.has(call)) view.progress.delete(call);
   }
 
-  /** The messages. Only the last exchange is read again, since results are inserted into it as they come. */
+  /** The recent messages. Only the last exchange is read again, since results are inserted into it as they come. */
   async #newer(signal) {
+    if (this.#from === null) {
+      const { items, previous, again, at } = await this.#conversation.messagesBefore("end", { limit: AT_ONCE, signal, ...READ });
+      const from = again === null ? { cursor: previous ?? "0", count: 0 } : { cursor: again, count: at };
+      return { recent: items, from, before: previous };
+    }
     const { cursor, count } = this.#from;
     const { items, again, at } = await this.#conversation.messagesFrom(cursor, { signal, ...READ });
     const from = again === null ? this.#from : { cursor: again, count: count + at };
-    return { messages: [...this.view.messages.slice(0, count), ...items], from };
+    return { recent: [...this.#recent.slice(0, count), ...items], from };
   }
 
   #apply(event, signal) {

@@ -1,7 +1,8 @@
 /** The elements for messages and running calls: `<holdfast-messages>` and `<holdfast-running>`. */
 import { HoldfastElement, make, plain, shown, texts, write } from "./holdfast-element.js";
 
-const MOST_MESSAGES = 500;
+const MOST_MESSAGES = 500; // before more are asked for
+const MORE = 100;
 const NEAR_END = 40;
 
 /** `<holdfast-messages>`: the messages, and the model's text as it comes. */
@@ -11,6 +12,9 @@ export class MessagesElement extends HoldfastElement {
    * is. By default a text is shown with its line breaks.
    */
   render = null;
+  #most = MOST_MESSAGES;
+  #first = 0;
+  #more = null;
 
   constructor() {
     super(make("div", { class: "log", role: "log", tabIndex: 0, "aria-label": texts.conversation }));
@@ -19,17 +23,33 @@ export class MessagesElement extends HoldfastElement {
   draw(view) {
     const { list } = this;
     const atEnd = list.scrollHeight - list.scrollTop - list.clientHeight < NEAR_END;
-    const items = this.#items(view);
+    const fromEnd = list.scrollHeight - list.scrollTop;
+    const begin = Math.max(view.messages.length - this.#most, 0);
+    const first = begin - view.older.count; // the place of the first shown message, from the first one that was read
+    const items = this.#items(view, begin, first);
     this.keep(items, (item) => this.#build(item), (node, item) => this.#update(node, item));
-    if (atEnd) list.scrollTop = list.scrollHeight;
+    if (first < this.#first) list.scrollTop = list.scrollHeight - fromEnd; // what is in sight stays there
+    else if (atEnd) list.scrollTop = list.scrollHeight;
+    this.#first = first;
+    this.#more = async () => {
+      this.#most += MORE;
+      if (begin > 0) this.draw(view);
+      else await this.conversation.earlier();
+    };
     return items.length ? null : texts.noMessages;
   }
 
-  #items({ messages, queued, writing, state }) {
-    const begin = Math.max(messages.length - MOST_MESSAGES, 0);
+  reset() {
+    super.reset();
+    this.#most = MOST_MESSAGES;
+    this.#first = 0;
+  }
+
+  #items({ messages, older, queued, writing, state }, begin, first) {
     const latest = messages.slice(begin);
     const results = new Map(latest.flatMap(({ role, tool_call_id: id, content }) => (role === "tool" ? [[id, content]] : [])));
-    const items = latest.flatMap((message, place) => said(message, begin + place, results));
+    const items = latest.flatMap((message, place) => said(message, first + place, results));
+    if (begin > 0 || older.more) items.unshift({ key: "earlier", role: "earlier", text: texts.earlier });
     if (writing?.text) items.push({ key: "writing", role: "assistant", text: writing.text, live: true });
     else if (state?.status === "generating") items.push({ key: "working", role: "working", text: texts.working });
     if (state?.status === "failed" && state.error)
@@ -40,6 +60,11 @@ export class MessagesElement extends HoldfastElement {
   }
 
   #build({ role, live, queued }) {
+    if (role === "earlier") {
+      const button = make("button", { class: "earlier", type: "button" });
+      button.addEventListener("click", () => this.#more().catch((error) => this.tell("error", { error })));
+      return button;
+    }
     const name = {
       user: "message user",
       assistant: "message assistant",

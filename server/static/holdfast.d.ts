@@ -562,7 +562,10 @@ export interface View {
   readonly phase: "loading" | "live" | "offline" | "ended" | "failed";
   readonly error: Error | null;
   readonly state: State | null;
+  /** The last messages, and those before them that were read on demand. */
   readonly messages: Message[];
+  /** How many of the messages were read on demand, and whether there are more before them: `Conversation.earlier` reads those. */
+  readonly older: { count: number; more: boolean };
   /** Messages whose turn has not begun. */
   readonly queued: { seq: number; text: string | Part[] }[];
   readonly writing: { effect: string; text: string } | null;
@@ -626,6 +629,10 @@ export class Conversation {
   tree(options?: Asking): Promise<Tree>;
   messages(options?: Asking & { after?: number }): Promise<Message[]>;
   messagesFrom(cursor?: string, options?: Asking): Promise<{ items: Message[]; again: string | null; at: number }>;
+  messagesBefore(
+    cursor?: string,
+    options?: Asking & { limit?: number },
+  ): Promise<{ items: Message[]; previous: string | null; next: string | null; again: string | null; at: number }>;
   send(
     text: string | Part[],
     options?: {
@@ -695,6 +702,7 @@ export class Conversation {
   }): AsyncGenerator<Event, void, void>;
   attach(handlers: Handlers, options?: AttachOptions): Attached;
   watch(listener: (view: View) => void): () => void;
+  earlier(): Promise<void>;
 }
 
 export function connect(options?: ConnectOptions): Client;

@@ -240,6 +240,39 @@ async def test_what_runs_is_shown_with_its_progress_and_what_the_model_writes_as
     await expect(messages.get_by_role("alert")).to_have_text("the model is overloaded")
 
 
+async def test_a_long_conversation_shows_its_last_messages_and_earlier_ones_on_demand(server, page):
+    writer = held(server, "el-long", text="the first")
+
+    async def long():
+        for number in range(120):
+            await writer.do(reply(f"done {number}."), send(f"next {number}."), begin())
+
+    server.run(long())
+    asked = []
+    page.on("request", lambda request: asked.append(request.url) if "/messages?" in request.url else None)
+    await opened(page, server.url, "el-long")
+    messages = the(page, "messages")
+    await expect(messages.get_by_text("next 119.", exact=True)).to_be_visible()
+    await expect(messages.get_by_text("done 69.", exact=True)).to_have_count(0)
+    assert [url.partition("?")[2] for url in asked] == ["limit=100&before=end"]
+
+    server.run(writer.do(call("charge")))
+    await expect(messages.get_by_text("→ charge")).to_be_visible()
+    earlier = messages.get_by_role("button", name="Earlier messages")
+    await earlier.click()
+    await expect(messages.get_by_text("done 69.", exact=True)).to_have_count(1)
+    server.run(writer.do(finish(), reply("All done.")))
+    await expect(messages.get_by_text("charge · done")).to_have_count(1)
+    await earlier.click()
+
+    await expect(messages.get_by_text("the first", exact=True)).to_have_count(1)
+    await expect(earlier).to_have_count(0)
+    await expect(messages.get_by_text("All done.", exact=True)).to_have_count(1)
+    said = await messages.locator(".message").evaluate_all("(nodes) => nodes.map((node) => node.textContent)")
+    turns = [[f"done {number}.", f"next {number}."] for number in range(120)]
+    assert said == ["the first", *(one for turn in turns for one in turn), "All done."]
+
+
 async def test_hostile_text_is_text_everywhere(server, page):
     long = (HOSTILE + "x\n") * 1000 + "y" * (200 << 10)
     arguments = json.dumps({"order": HOSTILE, "<b>key</b>": long, "question": HOSTILE})

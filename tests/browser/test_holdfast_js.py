@@ -5,7 +5,7 @@ from family import asking, begun, child_of, delegated
 from holdfast_page import ALONE, held, left, opened, refused, waited
 from served import served
 from tcp_proxy import TcpProxy
-from writer import DESK, call, finish, reply, suspend
+from writer import DESK, call, finish, reply, send, suspend
 
 from holdfast.events import SuspensionSettled
 
@@ -75,6 +75,30 @@ async def test_a_page_has_every_call_whole_and_reads_the_last_exchange_alone_aga
     assert [len(one["report_md"]) for one in state["pending"]] == [250_000] * 40
     assert (found["at"], len(found["items"])) == (1, 2)
     assert again == {"items": found["items"][1:], "again": found["again"], "at": 0}
+
+
+async def test_a_page_reads_messages_from_the_end_and_what_follows_steered_ones_once(server, page):
+    writer = held(server, "js-ends", "charge")
+    server.run(writer.do(send("one", when="steer"), send("two", when="steer"), finish()))
+    await opened(page, server.url, "js-ends")
+    last = await page.evaluate("conversation.messagesBefore('end', { limit: 2 })")
+    before = await page.evaluate("(cursor) => conversation.messagesBefore(cursor)", last["previous"])
+    assert [one["content"] for one in last["items"]] == ["one", "two"]
+    assert [one["role"] for one in before["items"]] == ["user", "assistant", "tool"]
+    assert (before["previous"], last["next"], last["at"]) == (None, None, 1)
+
+    await page.evaluate("() => { conversation.watch((now) => { window.view = now; }); }")
+    await waited(page, "view.messages.length", 5)
+    server.run(writer.do(reply("It is done.")))
+    await waited(page, "view.messages.at(-1).content", "It is done.")
+    assert await page.evaluate("view.messages.map(({ role }) => role)") == [
+        "user",
+        "assistant",
+        "tool",
+        "user",
+        "user",
+        "assistant",
+    ]
 
 
 async def test_a_page_reads_the_tree_of_its_conversation_and_decides_below_it(server, page):
