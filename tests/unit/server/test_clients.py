@@ -14,7 +14,7 @@ from holdfast.conversation.terms.approvers import ApproverTerms
 from holdfast.conversation.terms.presence import MOST_CLIENTS
 from holdfast.conversation.terms.rule_verdict import RuleEffect, RuleVerdict
 from holdfast.persistence import AccessScope
-from holdfast.server import Bounds, create_app, drain
+from holdfast.server import Bounds, callers, create_app, drain, streams
 
 from .conftest import HERE, Api
 
@@ -154,6 +154,36 @@ async def test_without_the_scope_client_nobody_is_present_or_claims(api, back_en
         refused = await api(method, path, 403, headers=page, **sent)
         assert (refused["code"], refused["scope"]) == ("not_permitted", "client")
     assert await present(store) == []
+
+
+@pytest.mark.parametrize("verb", ["claim", "give-back", "progress", "resolve"])
+async def test_a_client_of_another_conversation_is_given_nothing(api, page, back_end, writer, store, stack, verb):
+    other = stack.writers["c-2"] = await Writer.of(store, "c-2")
+    await other.do(start(), begin(), call(("locate", "{}")))
+    await other.do(claim("tab", principal=Principal("ana")))
+    (foreign,), (mine, _) = at_client(other), at_client(writer)
+    body = {"client_id": "tab"} | ({"decision": "answer", "value": 1} if verb == "resolve" else {})
+    await api("POST", f"/v1/pending/{foreign}/{verb}", 404, json=body | {"conversation_id": "c-2"}, headers=page)
+    for named in ({}, {"conversation_id": "c-1"}):
+        refused = await api("POST", f"/v1/pending/{foreign}/{verb}", 409, json=body | named, headers=page)
+        assert (refused["code"], refused["reason"]) == ("stale_call", "unknown")
+    await api("POST", f"/v1/pending/{mine}/{verb}", 404, json=body | {"conversation_id": "c-2"}, headers=page)
+    await api("GET", "/v1/conversations/c-2/attach?client_id=tab&tools=locate", 404, headers=page)
+    assert (await store.present("c-2"), other.state) == ((), await store.load("c-2"))
+    assert [one.conversation_id for one in await store.pending_of("c-2")] == ["c-2"]
+
+
+async def test_the_presence_of_a_page_ends_with_its_token(api, client, writer, store, monkeypatch):
+    monkeypatch.setattr(streams, "RECHECK_S", 0.01)
+    monkeypatch.setattr(callers, "FRESH_S", 0)
+    key, text = await client.access.create_key("shop", [scope.value for scope in AccessScope])
+    page = await lent(api, bearer(text), "client")
+    async with attached(api, page) as stream:
+        assert await present(store) == ["stated:ana/tab"]
+        await client.access.revoke_key(key.key_id)
+        async with asyncio.timeout(20):
+            await stream.task
+        await until(lambda: _none(store))
 
 
 async def test_a_page_for_other_kinds_of_calls_is_no_client(api, back_end, writer, store):
