@@ -344,13 +344,16 @@ async def test_what_somebody_else_decides_meanwhile_is_said_in_its_place(desk, s
         assert "Nothing waits" in lines(app)[0]
 
 
-async def test_a_call_says_which_client_has_claimed_it(desk, screen):
+async def test_a_call_says_which_client_has_claimed_it_and_offers_its_cancellation_alone(desk, screen):
     async with screen() as (app, pilot):
         writer = await waits(desk, "c-1", "locate")
         await opened(app, pilot, "c-1")
+        assert "w Answer f Failed x Cancel" in text(app)
         await writer.do(claim("laptop", principal=Principal("bo")))
         await until(pilot, lambda: "claimed by the client laptop of bo" in shown(app))
         assert "laptop runs it" in text(app)
+        assert "Failed" not in lines(app)[-1]
+        assert "x Cancel" in text(app)
         await writer.do(give_back("laptop", principal=Principal("bo"), began=False))
         await until(pilot, lambda: "claimed by" not in shown(app))
 
