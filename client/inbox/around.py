@@ -8,10 +8,11 @@ from typing import Any
 
 from holdfast.client import AsyncClient, AsyncConversation, ConversationState, Grant, HoldfastError, PendingCall
 from holdfast.client.last_words import last_words
+from holdfast.client.log_pages import END
 from holdfast.conversation.terms.parts import in_words
 from holdfast.redaction import PLAIN
 
-from .history import History, history_of, messages_of
+from .history import MOST_EVENTS, History, history_of
 
 LAST_MESSAGES = 8
 """How many messages of the conversation stand beside a call."""
@@ -19,23 +20,29 @@ LAST_MESSAGES = 8
 
 @dataclass(frozen=True, slots=True)
 class Around:
-    """The context of a conversation's calls; empty if it cannot be read, and `problem` says why."""
+    """The context of a conversation's calls; empty if it cannot be read, and `problem` says why.
+
+    `earlier` is the cursor for the messages before its last ones; None if there are none.
+    """
 
     state: ConversationState[Any] | None = None
     messages: Sequence[Mapping[str, Any]] = ()
+    earlier: str | None = None
     history: History = field(default_factory=History)
     grants: Sequence[Grant] = ()
     problem: str = ""
 
 
-async def around_of(conversation: AsyncConversation, *, messages: int = LAST_MESSAGES) -> Around:
-    """The context of a conversation's calls, with its last messages."""
+async def around_of(conversation: AsyncConversation, *, messages: int = LAST_MESSAGES, events: int = MOST_EVENTS) -> Around:
+    """The context of a conversation's calls, with its last messages, and the history from its latest events."""
     try:
         state = await conversation.state()
-        history, grants = await asyncio.gather(history_of(conversation), conversation.grants())
+        page, history, grants = await asyncio.gather(
+            conversation.messages_page(limit=messages, before=END), history_of(conversation, events), conversation.grants()
+        )
     except HoldfastError as error:  # the call itself is shown nevertheless
         return Around(problem=PLAIN.redacted(str(error)))
-    return Around(state, messages_of(history)[-messages:], history, grants)
+    return Around(state, page.items, page.previous, history, grants)
 
 
 async def delegated(

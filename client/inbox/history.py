@@ -7,7 +7,6 @@ from typing import Any, cast
 from holdfast.client import AsyncConversation, Event, Grant, Scope, Turn
 from holdfast.client.turns import TurnLog
 from holdfast.conversation import Principal
-from holdfast.conversation.log.transcript import Transcript, taken_up
 from holdfast.conversation.records import events as log
 from holdfast.conversation.text import jsontext
 
@@ -89,9 +88,9 @@ class History:
     given: dict[int, Grant] = field(default_factory=dict)
 
 
-async def history_of(conversation: AsyncConversation) -> History:
+async def history_of(conversation: AsyncConversation, most: int = MOST_EVENTS) -> History:
     """The history from the latest events of a conversation."""
-    events = await conversation.latest(MOST_EVENTS)
+    events = await conversation.latest(most)
     history = History(events, whole=not events or events[0].seq == 1)
     messages: dict[int, Principal] = {}
     tools: dict[str, str] = {}
@@ -121,18 +120,6 @@ async def history_of(conversation: AsyncConversation) -> History:
             case _:
                 pass
     return history
-
-
-def messages_of(history: History) -> list[dict[str, Any]]:
-    """The messages in the latest events, without older ones."""
-    transcript, accepted = Transcript(), set[int]()
-    for event in history.events:
-        seq = event.seq or 0
-        if isinstance(event.body, log.MessageAccepted):
-            accepted.add(seq)
-        if accepted.issuperset(taken_up(cast("Any", event.body))):
-            transcript.add(seq, cast("Any", event.body))
-    return transcript.messages()
 
 
 def turns_of(history: History, conversation_id: str) -> list[Turn]:

@@ -23,8 +23,8 @@ from .filters import ListQuery
 from .prices import cost_usd
 from .visit import Page, Query, Visit
 
-MOST_MESSAGES = 200
-"""The most messages that a page shows, from the latest events."""
+MOST_MESSAGES = 50
+"""The most messages that a page shows."""
 MOST_TURNS = 50
 AT_ONCE = 100
 
@@ -48,6 +48,12 @@ async def conversations(visit: Visit) -> Response:
     return visit.page("conversations.html", page=page, controls=ConversationsQuery.controls({}), agents=agents)
 
 
+class EarlierQuery(Query):
+    """The cursor of the messages in front of which a page is read."""
+
+    before: str = Field(max_length=40)
+
+
 async def conversation(visit: Visit) -> Response:
     """One conversation."""
     return await _page(visit, "conversation.html")
@@ -56,6 +62,12 @@ async def conversation(visit: Visit) -> Response:
 async def now(visit: Visit) -> Response:
     """The parts of a conversation's page that change while it is open."""
     return await _page(visit, "conversation_now.html")
+
+
+async def earlier(visit: Visit) -> Response:
+    """A page of the messages in front of those that another page shows."""
+    found = await visit.conversation.messages_page(limit=MOST_MESSAGES, before=visit.query.before)
+    return await visit.drawn("earlier.html", conversation_id=visit.path["conversation_id"], found=found)
 
 
 async def feed(visit: Visit) -> Response:
@@ -145,6 +157,7 @@ PAGES = (
     Page("GET", "/conversations", conversations, query=ConversationsQuery),
     Page("GET", "/conversations/{conversation_id}", conversation),
     Page("GET", "/conversations/{conversation_id}/now", now),
+    Page("GET", "/conversations/{conversation_id}/earlier", earlier, query=EarlierQuery),
     Page("GET", "/conversations/{conversation_id}/feed", feed, query=FeedQuery, streams=True),
     Page("POST", "/conversations/{conversation_id}/send", send, scope=AccessScope.START, room=of_message),
     Page("POST", "/conversations/{conversation_id}/cancel", cancel, scope=AccessScope.START),

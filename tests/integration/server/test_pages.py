@@ -9,7 +9,7 @@ import pytest
 from page_forms import HOSTILE, decide, fields, path_of
 from served import served
 from waiting_calls import APP, TOOLS, events_of, settled, waiting
-from writer import begin, cancel, fail_model, start
+from writer import Writer, begin, cancel, fail_model, reply, send, start
 
 from holdfast.client import Deny
 from holdfast.client.async_client import acting_for
@@ -409,10 +409,28 @@ def test_a_conversation_is_sent_to_cancelled_and_ended(server, http):
     assert "Send a message" not in after
 
 
+def test_a_long_conversation_shows_its_last_messages_and_links_to_the_ones_before(server, http):
+    async def written():
+        writer = await Writer.of(server.store, "long-1")
+        await writer.do(start("the first"), begin())
+        for number in range(60):
+            await writer.do(reply(f"done {number}."), send(f"next {number}."), begin())
+
+    server.run(written())
+    pages = [http.get("/conversations/long-1").text]
+    while (link := re.search(r'href="([^"]*/earlier\?before=[^"]*)"', pages[-1])) is not None:
+        pages.append(http.get(unescape(link[1])).text)
+
+    said = [re.findall(r'<div class="said"[^>]*>(.*?)</div>', page, re.DOTALL) for page in pages]
+    assert [len(one) for one in said] == [50, 50, 21]
+    texts = [re.sub(r"<[^>]*>", "", text).strip() for page in reversed(said) for text in page]
+    assert texts == ["the first", *(text for number in range(60) for text in (f"done {number}.", f"next {number}."))]
+    assert http.get("/conversations/long-1/now").text.count('class="message ') == 50
+    assert http.get("/conversations/long-1/earlier?before=x").status_code == 422
+
+
 def test_a_failed_conversation_says_why_and_one_in_quarantine_can_be_taken_up_again(server, http):
     async def written():
-        from writer import Writer  # noqa: PLC0415 - beside its use
-
         writer = server.stack.writers["failed-1"] = await Writer.of(server.store, "failed-1")
         await writer.do(start("hi"), begin(), fail_model(f"no model {HOSTILE}"))
 
