@@ -5,10 +5,13 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from holdfast.client import AsyncClient, Pause, StaleCall
 from holdfast.client.last_words import last_words
+from holdfast.client.log_pages import END
 from holdfast.client.results import AsyncPendingCall, ConversationState, LateResult, RunningCall
 from holdfast.conversation import Grant, Status, SuspensionKind
 from holdfast.conversation.terms.delegation import Ancestor
@@ -34,6 +37,7 @@ REVIEWED_LENGTH = 40_000
 that lets it go on."""
 _INDENT = "    "
 _GAP = re.compile(r"\n(?:[ \t]*\n){4,}")
+_Last = Annotated[int | None, typer.Option(min=1, max=1000, metavar="N", help="Only the last N messages.")]
 _STYLES = {"user": "bold green", "assistant": "bold blue", "tool": "dim"}
 
 
@@ -53,14 +57,15 @@ class Shown:
     above: list[tuple[Ancestor, str]] = field(default_factory=list)
 
 
-async def run(on: Reached, conversation: ConversationId) -> Said:
+async def run(on: Reached, conversation: ConversationId, last: _Last = None) -> Said:
     """Show a conversation: its messages, its status and its pending calls."""
     found = on.client.conversation(conversation)
     state = await found.state()
     whole = [await _whole(on.client, call) for call in state.pending]
     state = state.model_copy(update={"pending": whole})
     pauses = [pause for pause in await standing(on.client) if pause.agent in (None, state.agent)]
-    messages, now = await found.messages(), await on.now()
+    latest = None if last is None else await found.messages_page(limit=last, before=END)
+    messages, now = await found.messages() if latest is None else latest.items, await on.now()
     pause, above = pauses[0] if pauses else None, await _above(on.client, whole)
     shown = Shown(conversation, state, messages, now, pause, await found.grants(), above)
     return Said(_as_dict(shown), partial(_draw, shown, on.where))

@@ -46,6 +46,13 @@ def shown(server, *options):
 REPORT = '{"value": 0.5, "message": "half \\u001b[2J", "status": "saving", "loaded": 3, "total": 7.5}'
 
 
+async def test_show_has_all_messages_or_the_last_ones(server, writer):
+    await writer.do(start("first"), begin(), reply("second"))
+    whole, last = (json.loads(shown(server, "--json", *more))["messages"] for more in ((), ("--last", "1")))
+    assert [message["content"] for message in whole] == ["first", "second"]
+    assert last == whole[1:]
+
+
 async def test_show_draws_a_running_call_with_its_tool_arguments_since_when_and_progress(server, writer):
     await writer.do(start(), begin(), call(("lookup", '{"order": "A\\u001b[31m-7"}')))
     (effect_id,) = writer.effect_ids
