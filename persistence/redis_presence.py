@@ -54,7 +54,7 @@ class RedisPresence(RedisDatabase):
         clock = self._time = self._time or StoreClock(steady_ms)
         if not clock.fresh:
             clock.heard(await self._repeated(self._now))
-        ends = clock.at(steady_ms()) + GONE_MS  # if the store's clock was set back, so is this
+        ends = clock.now() + GONE_MS
         here = self._keys.here
         found = await self._each(
             lambda pipe: [pipe.zadd(here(name), {f"ka{client}": ends}, xx=True, ch=True) for name, client in clients],

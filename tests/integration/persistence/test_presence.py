@@ -4,7 +4,6 @@ import pytest
 from toy_cipher import ToyCipher
 from writer import Writer, begin, reply, start
 
-from holdfast import store_clock
 from holdfast.conversation import Principal, Proof
 from holdfast.conversation.terms.presence import GONE_MS, KEPT_MS, LEAVES_MS, OnDetach, Present
 from holdfast.counting import Counts
@@ -44,29 +43,6 @@ async def test_a_renewal_is_one_command_for_each_client(store, raw):
     assert all(await store.renew_clients(clients))
 
     assert processed(raw) - before - 1 == 1000
-
-
-async def test_after_the_stores_clock_was_set_back_a_renewal_is_by_the_clock_as_it_is(store, monkeypatch):
-    await started(store)
-    await store.attach("c-1", client("a"))
-    monkeypatch.setattr(store_clock, "HEARD_MS", 0)
-    with monkeypatch.context() as ahead:
-        real = store._now
-        ahead.setattr(store, "_now", lambda: _later(real))
-        (ends,) = await store.renew_clients([("c-1", client("a"))])
-    assert ends > await store.now() + HOUR_MS
-
-    (ends,) = await store.renew_clients([("c-1", client("a"))])
-
-    assert ends <= await store.now() + GONE_MS
-    assert [one.until for one in await store.present("c-1")] == [ends]
-
-
-HOUR_MS = 3_600_000
-
-
-async def _later(now):
-    return await now() + HOUR_MS
 
 
 async def test_nothing_stays_of_clients_that_have_left(store, raw):
