@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import httpx
@@ -80,13 +81,17 @@ def mishaps(written):
 
 
 def server_process(stack, *options):
-    return subprocess.Popen(
-        [sys.executable, "-m", "holdfast.cli", "serve", "--port", "0", "--app", "shop_app:app", *options],
-        env={**os.environ, **stack.env, "PYTHONPATH": str(SUPPORT)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    """The process; its log goes to a file, which `stderr` reads: a pipe that nobody reads fills up, and the server hangs."""
+    with tempfile.NamedTemporaryFile("w", encoding="utf-8") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "holdfast.cli", "serve", "--port", "0", "--app", "shop_app:app", *options],
+            env={**os.environ, **stack.env, "PYTHONPATH": str(SUPPORT)},
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+        )
+        process.stderr = Path(log.name).open(encoding="utf-8")  # noqa: SIM115 - the process closes it
+    return process
 
 
 @contextlib.asynccontextmanager
