@@ -10,9 +10,11 @@ from holdfast import lazy
 from holdfast.conversation import AgentSpec as AgentSpec
 from holdfast.conversation import Approval as Approval
 from holdfast.conversation import Approvers as Approvers
+from holdfast.conversation import Context as Context
 from holdfast.conversation import Executor as Executor
 from holdfast.conversation import Limits as Limits
 from holdfast.conversation import OnLost as OnLost
+from holdfast.conversation import Retain as Retain
 from holdfast.conversation import ToolSpec as ToolSpec
 
 from .agent import Agent as Agent

@@ -6,11 +6,14 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from holdfast.conversation import window
+from holdfast.conversation.terms.context import Context
 from holdfast.conversation.terms.spec import AgentSpec, Execution, Limits, NotifySpec
 from holdfast.errors import ConfigurationError
 
 from . import call_options, checks, disclosure, timeouts
 from .disclosure import Disclosure, Errors
+from .model_table import window_tokens
 from .rules import Rules
 from .tool import Tool
 from .unattended import Unattended
@@ -41,6 +44,7 @@ class Agent:
         client_grace_s: How many seconds a call of a client tool waits while no client is attached that has the tool, and how
             long after it is gone a client's claim of a call ends; None: such a call waits until its deadline, and a claim ends
             at once.
+        context: How much of a conversation is sent to the model; None: all of it.
 
     Attributes:
         name, tools: As given.
@@ -63,6 +67,7 @@ class Agent:
         rules: Rules | None = None,
         unattended: Unattended | None = None,
         client_grace_s: float | None = 5,
+        context: Context | None = None,
     ) -> None:
         if not isinstance(name, str) or not NAME.fullmatch(name):
             problem = (
@@ -90,7 +95,9 @@ class Agent:
             execution=checks.member(Execution, execution, f"{field}.execution"),
             unattended=self.unattended.spec,
             client_grace_s=checks.seconds(client_grace_s, f"{field}.client_grace_s"),
+            context=_context(context, model, f"{field}.context"),
         )
+        _check_room(self.spec, f"{field}.context")
         for spec in self.spec.tools:
             timeouts.check_within(spec, self.spec.limits)
         if self.rules is not None:
@@ -123,6 +130,28 @@ def _tools(declared: Any, field: str) -> tuple[Tool, ...]:
             raise ConfigurationError(field, problem, "rename one of them with name=")
         tools[tool.name] = tool
     return tuple(tools.values())
+
+
+def _context(context: Any, model: str, field: str) -> Context | None:
+    found = checks.instance(Context, context, field, "give context=Context(...)")
+    if found is None or found.budget is not None:
+        return found
+    budget = window_tokens(model)
+    if budget is None:
+        problem = f"litellm's table does not say how many tokens {model!r} takes"
+        raise ConfigurationError(f"{field}.budget", problem, "give Context(budget=...)")
+    return found.model_copy(update={"budget": budget})
+
+
+def _check_room(spec: AgentSpec, field: str) -> None:
+    most, fixed = window.budget_of(spec), window.fixed_tokens(spec)
+    if most is None or most > fixed:
+        return
+    problem = (
+        f"{window.output_tokens(spec)} tokens of it are the answer's, and {max(most, 0)} are left for a request, in which "
+        f"instructions and tools have about {fixed}: there is no room for messages"
+    )
+    raise ConfigurationError(f"{field}.budget", problem, "give a larger budget, a smaller max_tokens, or fewer tools")
 
 
 def _limits(limits: Any, field: str) -> Limits:

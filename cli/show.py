@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from holdfast.client import AsyncClient, Pause, StaleCall
+from holdfast.client import AsyncClient, ContextView, Pause, StaleCall
 from holdfast.client.last_words import last_words
 from holdfast.client.log_pages import END
 from holdfast.client.results import AsyncPendingCall, ConversationState, LateResult, RunningCall
@@ -38,6 +38,7 @@ that lets it go on."""
 _INDENT = "    "
 _GAP = re.compile(r"\n(?:[ \t]*\n){4,}")
 _Last = Annotated[int | None, typer.Option(min=1, max=1000, metavar="N", help="Only the last N messages.")]
+_Context = Annotated[bool, typer.Option("--context", help="Show what the model is sent, and what is left out.")]
 _STYLES = {"user": "bold green", "assistant": "bold blue", "tool": "dim"}
 
 
@@ -55,9 +56,10 @@ class Shown:
     paused: Pause | None = None
     grants: list[Grant] = field(default_factory=list)
     above: list[tuple[Ancestor, str]] = field(default_factory=list)
+    context: ContextView | None = None
 
 
-async def run(on: Reached, conversation: ConversationId, last: _Last = None) -> Said:
+async def run(on: Reached, conversation: ConversationId, last: _Last = None, *, context: _Context = False) -> Said:
     """Show a conversation: its messages, its status and its pending calls."""
     found = on.client.conversation(conversation)
     state = await found.state()
@@ -67,7 +69,8 @@ async def run(on: Reached, conversation: ConversationId, last: _Last = None) -> 
     latest = None if last is None else await found.messages_page(limit=last, before=END)
     messages, now = await found.messages() if latest is None else latest.items, await on.now()
     pause, above = pauses[0] if pauses else None, await _above(on.client, whole)
-    shown = Shown(conversation, state, messages, now, pause, await found.grants(), above)
+    sent = await found.context() if context else None
+    shown = Shown(conversation, state, messages, now, pause, await found.grants(), above, sent)
     return Said(_as_dict(shown), partial(_draw, shown, on.where))
 
 
@@ -105,13 +108,16 @@ def _as_dict(shown: Shown) -> dict[str, Any]:
         "pending": [call.to_dict() for call in state.pending],
         "grants": [grant.model_dump(mode="json") for grant in shown.grants],
         "messages": shown.messages,
+        **({"context": shown.context.model_dump(mode="json")} if shown.context is not None else {}),
     }
 
 
 def _draw(shown: Shown, where: Where) -> None:
     screen = console()
-    for message in shown.messages:
+    for message in shown.messages if shown.context is None else shown.context.messages:
         _draw_message(screen, message)
+    for line in _sent(shown.context) if shown.context is not None else ():
+        screen.print(line, soft_wrap=True)
     state = shown.state
     age, change = span(shown.now - state.created_at), span(shown.now - state.updated_at)
     alone = "" if state.attended else ", nobody attends it"
@@ -126,6 +132,17 @@ def _draw(shown: Shown, where: Where) -> None:
     for call in state.pending:
         screen.print()
         _draw_call(screen, call, shown.now, where)
+
+
+def _sent(context: ContextView) -> list[str]:
+    of = f" of {context.budget}" if context.budget is not None else ""
+    more = "" if context.fits else ": more than there may be, and the next model call fails"
+    begins = f"; the first {context.cached} messages as in the request before" if context.cached else ""
+    lines = [f"The model is sent {many(len(context.messages), 'message')}, about {context.tokens}{of} tokens{more}{begins}"]
+    for one in context.left_out:
+        what = f"the result of {clean(one.tool_call_id)}" if one.tool_call_id else f"messages {one.first + 1} to {one.last + 1}"
+        lines.append(f"Left out: {what}, about {many(one.tokens, 'token')} ({one.rule})")
+    return lines
 
 
 def _reasons(shown: Shown, where: Where) -> list[str]:

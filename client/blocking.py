@@ -255,6 +255,7 @@ class Conversation:
     wait = showing(AsyncConversation.wait, _state)
     state = showing(AsyncConversation.state, _state)
     tree = blocking(AsyncConversation.tree)
+    context = blocking(AsyncConversation.context)
     messages = blocking(AsyncConversation.messages)
     messages_page = blocking(AsyncConversation.messages_page)
     latest = blocking(AsyncConversation.latest)

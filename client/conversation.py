@@ -25,6 +25,7 @@ from holdfast.errors import InvalidMessage, ServerRefused
 
 from . import verbs
 from .audit import AuditReport, Kept, kept_of
+from .context_view import ContextView
 from .executing import Executing, suspension_of
 from .gateway import Gateway, asked, streamed
 from .log_pages import MessagePage, TurnPage
@@ -196,6 +197,13 @@ class AsyncConversation(Executing):
         Pages are read forwards (pass `next` as `after`) or backwards (pass `previous` as `before`, first `"end"`).
         """
         return await self._asked(verbs.MESSAGES_PAGE, limit=limit, after=after, before=before)
+
+    async def context(self) -> ContextView:
+        """What the model would be sent at present, and what is left out by which rule of the agent's `Context`.
+
+        During a turn these are the terms of its agent as it began, else those of the published one.
+        """
+        return await self._asked(verbs.CONTEXT)
 
     async def turns(self) -> list[Turn]:
         """The turns that have begun, oldest first; this reads the whole log."""

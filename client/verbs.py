@@ -55,6 +55,7 @@ from . import operation as of
 from .agents import AgentRow
 from .audit import AuditReport
 from .batches import many_of, pairs_of, rulings_of
+from .context_view import ContextView, context_view
 from .filters import checks_of, filtered
 from .given import Given, given_page, grants_of
 from .list_events import AsyncListEvent
@@ -286,6 +287,12 @@ MESSAGES_PAGE = Verb(
     operation="listMessages",
     checks={**_ONE, **_LOG_PAGE},
     read=message_page,
+)
+CONTEXT = Verb(
+    *("context", f"GET {_CONVERSATION}/context", ContextView, "the context"),
+    operation="getContext",
+    checks=_ONE,
+    read=context_view,
 )
 MESSAGE = Verb(
     *("message", f"GET {_CONVERSATION}/messages/{{message_id}}", Message, "the message"),

@@ -61,6 +61,8 @@ from .records.state import State as State
 from .records.state import Status as Status
 from .terms.approvers import Approvers as Approvers
 from .terms.approvers import ApproverTerms as ApproverTerms
+from .terms.context import Context as Context
+from .terms.context import Retain as Retain
 from .terms.decisions import *  # noqa: F403 - its `__all__` lists the decisions
 from .terms.grants import CallTarget as CallTarget
 from .terms.grants import Grant as Grant

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from holdfast.client.blocking import Conversation as Conversation
     from holdfast.client.cautions import AppDiffersWarning as AppDiffersWarning
     from holdfast.client.cautions import DurabilityWarning as DurabilityWarning
+    from holdfast.client.context_view import ContextView as ContextView
     from holdfast.client.conversation import AsyncConversation as AsyncConversation
     from holdfast.client.given import Given as Given
     from holdfast.client.given import GivenVote as GivenVote
@@ -77,6 +78,8 @@ if TYPE_CHECKING:
     from holdfast.conversation.records.input_events import Origin as Origin
     from holdfast.conversation.records.state import Status as Status
     from holdfast.conversation.terms.approvers import Approvers as Approvers
+    from holdfast.conversation.terms.context import Context as Context
+    from holdfast.conversation.terms.context import Retain as Retain
     from holdfast.conversation.terms.decisions import Answer as Answer
     from holdfast.conversation.terms.decisions import Approve as Approve
     from holdfast.conversation.terms.decisions import Cancel as Cancel

@@ -199,6 +199,7 @@ OPERATIONS = (
     of(verbs.STATE, state, reply=ConversationState, query=bodies.StateQuery),
     of(verbs.TREE, tree),
     of(verbs.MESSAGES_PAGE, "A page of the messages, in the OpenAI chat format.", query=bodies.LogPageQuery),
+    of(verbs.CONTEXT, "What the model would be sent, and what is left out of it."),
     of(verbs.SEND, send, reply=replies.MessageReceiptReply, body=bodies.MessageBody, room=of_message),
     of(verbs.MESSAGE, "What became of a message."),
     of(verbs.INTERRUPT, interrupt, reply=replies.InterruptedReply, body=bodies.InterruptBody, room=of_message),

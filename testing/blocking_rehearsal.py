@@ -96,6 +96,7 @@ class BlockingRehearsal:
     result = showing(Rehearsal.result, _shown)
     post = blocking(Rehearsal.post)
     queue = blocking(Rehearsal.queue)
+    context = blocking(Rehearsal.context)
     claim = blocking(Rehearsal.claim)
     grants = blocking(Rehearsal.grants)
     audit = blocking(Rehearsal.audit)

@@ -124,7 +124,10 @@ class InProcessWorkers:
         spec, effect_id = self._agent.spec, request.effect_id
         failed = partial(ModelFailed, effect_id=effect_id)
         reading = await self._transcripts.reading(self._store, request)
-        messages = prompt.messages(reading.messages, instructions=spec.instructions, route="", anthropic=False)
+        asked = reading.window(spec)
+        if not asked.fits:
+            return model_outcome.overflowing(effect_id, asked)
+        messages = prompt.messages(asked.messages, instructions=spec.instructions, route="", anthropic=False)
         self.prompts.append(messages)
         try:
             async with self._clock.bounded(effect_id, spec.limits.model_timeout_s) as bound:

@@ -227,6 +227,7 @@ class Rehearsal:
     post = as_it_is(AsyncConversation.send)
     """Send the user's next message without waiting for the conversation to rest: for bodies that only `advance` ends."""
     queue = as_it_is(AsyncConversation.queue)
+    context = as_it_is(AsyncConversation.context)
     claim = as_it_is(AsyncConversation.claim)
     audit = as_it_is(AsyncConversation.audit)
 

@@ -18,6 +18,7 @@ from holdfast.conversation.records.proposed_call import ProposedCall
 from holdfast.conversation.terms.grants import CallTarget
 from holdfast.conversation.terms.rule_verdict import RuleEffect
 from holdfast.conversation.text import jsontext
+from holdfast.conversation.window import Window
 from holdfast.counting import Counts
 from holdfast.errors import HoldfastError
 from holdfast.persistence import Conversations, Store
@@ -55,6 +56,15 @@ def overdue(effect_id: str, limits: Limits) -> ModelFailed:
     """The outcome of a call that exceeded its time limit."""
     error = f"the model did not answer within {limits.model_timeout_s:g} s (Limits.model_timeout_s)"
     return ModelFailed(effect_id=effect_id, error=error, reason=FailureReason.MODEL_TIMEOUT)
+
+
+def overflowing(effect_id: str, asked: Window) -> ModelFailed:
+    """The outcome of a call that has to send more than its agent allows; nothing was sent."""
+    error = (
+        f"what has to be sent has about {asked.tokens} tokens, {asked.budget} are left of Context.budget for a request "
+        "(instructions, tools and the last messages)"
+    )
+    return ModelFailed(effect_id=effect_id, error=error, reason=FailureReason.CONTEXT_OVERFLOW)
 
 
 def excessive(effect_id: str, excess: TooMuch, redaction: Redaction) -> ModelFailed:

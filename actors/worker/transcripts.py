@@ -5,14 +5,15 @@ continued only if it is known to be a prefix of the call's log: its last entries
 """
 
 from collections import OrderedDict, deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from holdfast.actors.memory import footprint
 from holdfast.actors.workers import ModelRequest
-from holdfast.conversation import Event
+from holdfast.conversation import AgentSpec, Event
 from holdfast.conversation.log.transcript import Transcript
+from holdfast.conversation.window import Window, message_tokens, window
 from holdfast.persistence import Conversations
 
 MOST_BYTES = 128 << 20
@@ -28,14 +29,27 @@ TRIES = 3
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The messages to send to a model, and the last log entry behind them with its place.
+    """The messages of a conversation as a model call begins, and the last log entry behind them with its place.
 
-    `mark` identifies the log that was read: readings of different logs of equal length differ.
+    `settled` messages never change. `tokens` are estimates of the first of them, which are made once, when they are needed;
+    `reported` is what providers said of requests, as `window` takes it. `mark` identifies the log that was read: readings of
+    different logs of equal length differ.
     """
 
     messages: list[dict[str, Any]]
     mark: int
     last: tuple[int, Event] | None = None
+    settled: int = 0
+    tokens: list[int] = field(default_factory=list)
+    reported: Mapping[int, int] = field(default_factory=dict)
+
+    def window(self, spec: AgentSpec) -> Window:
+        """What an agent's request has of the messages."""
+        if spec.context is None:
+            return Window(self.messages, tokens=0)
+        self.tokens.extend(map(message_tokens, self.messages[len(self.tokens) : self.settled]))
+        rest = map(message_tokens, self.messages[self.settled :])
+        return window(spec, self.messages, [*self.tokens[: self.settled], *rest], self.reported)
 
 
 @dataclass(slots=True)
@@ -44,6 +58,7 @@ class _Kept:
     tail: deque[tuple[int, Event]] = field(default_factory=lambda: deque(maxlen=OVERLAP))
     mark: int = 0
     size_bytes: int = OWN_BYTES
+    tokens: list[int] = field(default_factory=list)
 
     @property
     def seq(self) -> int:
@@ -76,7 +91,8 @@ class Transcripts:
         for seq, event in enumerate(_after(kept.seq, request), kept.seq + 1):
             kept.add(seq, event)
         self._keep(request.conversation_id, kept)
-        return Reading(kept.transcript.messages(), kept.mark, kept.tail[-1] if kept.tail else None)
+        fold, last = kept.transcript, kept.tail[-1] if kept.tail else None
+        return Reading(fold.messages(), kept.mark, last, fold.settled, kept.tokens, fold.reported)
 
     def _taken(self, conversation_id: str) -> _Kept | None:
         kept = self._kept.pop(conversation_id, None)

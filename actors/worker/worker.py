@@ -47,7 +47,7 @@ from holdfast.persistence import Store
 from holdfast.single_flight import SingleFlight
 from holdfast.work_context import about, about_nothing
 
-from . import model_run, tool_run
+from . import model_outcome, model_run, tool_run
 from .app_loop import THREADS, AppLoop
 from .app_runtime import AllBlocked, AppRuntime, agent_of, check_environment
 from .attestation import Attestation, keep_sweeper
@@ -215,7 +215,7 @@ class Worker:
     async def _tool_run(self, request: RunRequest) -> WorkAnswer:
         store, runtime = await self._open()
         self._refuse_if_leaving()
-        spec = await self._spec(store, request.spec_digest)
+        spec = await self._specs.spec(store, request.spec_digest)
         inputs = await tool_run.inputs_of(store, request)
         agent = agent_of(runtime.app, request.agent)
         tool = agent.tool(request.tool) if agent is not None else None
@@ -397,11 +397,11 @@ class Worker:
         if agent is not None and agent.spec.digest == request.spec_digest:
             spec = agent.spec  # the spec that was imported, whatever the store has under its digest
         else:
-            spec = await self._spec(store, request.spec_digest)
+            spec = await self._specs.spec(store, request.spec_digest)
         bench = self._bench_at(store, runtime.latest)
         turn = await turn_of(store, request, agent)
         rules = CallRules(bench.rules, await bench.rules.rules(request.agent), request.agent, turn)
-        call = partial(self._model, store, runtime, request, spec, reading.messages, rules=rules)
+        call = partial(self._model, store, runtime, request, spec, reading, rules=rules)
         timeout_s = spec.limits.model_timeout_s
         run = partial(model_run.run, bench, request, call, follows=reading.last, claim=claim, timeout_s=timeout_s)
         return await self._attestation.during(store, run)
@@ -412,7 +412,7 @@ class Worker:
         runtime: AppRuntime,
         request: ModelRequest,
         spec: AgentSpec,
-        messages: list[dict[str, Any]],
+        reading: Reading,
         *,
         rules: CallRules,
     ) -> ModelOutcome:
@@ -421,13 +421,16 @@ class Worker:
         agent = agent_of(runtime.app, request.agent)
         async with self._beginning:  # litellm computes for a while: claims are not to wait until all calls have begun
             await asyncio.sleep(0)
+        asked = reading.window(spec)
+        if not asked.fits:
+            return model_outcome.overflowing(request.effect_id, asked)
         counts = ModelCounts(self._counts, spec.model)
-        with model_span(request, spec, messages, self.secrets.content) as span:
+        with model_span(request, spec, asked.messages, self.secrets.content) as span:
             outcome = await model.call(
                 store,
                 request,
                 spec=spec,
-                messages=messages,
+                messages=asked.messages,
                 agent=agent,
                 loop=lambda: runtime.latest,  # the app's rules run in threads, so its event loop need not turn
                 rules=rules,
@@ -439,9 +442,6 @@ class Worker:
         counts.ended(outcome)
         self._background.start(spend(store, request.conversation_id, outcome, counts.cost_usd))
         return outcome
-
-    async def _spec(self, store: Store, digest: str) -> AgentSpec:
-        return await self._specs.spec(store, digest)
 
     def _begin_draining(self) -> None:
         if self._drain is None:

@@ -6,6 +6,7 @@ from typing import Any
 
 from holdfast.conversation import ids
 from holdfast.conversation.ids import payload_digest, unique_call_ids
+from holdfast.conversation.log.transcript import PAUSED
 from holdfast.conversation.records.calls import MOST_REVIEWS, Call, CallStatus
 from holdfast.conversation.records.commands import (
     ModelFailed,
@@ -33,7 +34,6 @@ from holdfast.conversation.text.envelope import failure
 from . import delegating, granting
 from .judgement import Judgement
 from .progress import (
-    PAUSED,
     Draft,
     advance,
     asks,

@@ -9,6 +9,7 @@ from typing import Any
 from holdfast.conversation.ids import child_id, suspension_id
 from holdfast.conversation.log.auditing import linked
 from holdfast.conversation.log.fold import evolve
+from holdfast.conversation.log.transcript import PAUSED
 from holdfast.conversation.records.calls import Call, CallDetails
 from holdfast.conversation.records.command_base import Request
 from holdfast.conversation.records.commands import Command, ModelReplied, RunSuspended
@@ -46,8 +47,6 @@ CARRIED_OUT_BY = {Executor.CLIENT: SuspensionKind.CLIENT_EXEC, Executor.AGENT: S
 ANSWERED_BY_SCHEMA = frozenset({SuspensionKind.ELICITATION, SuspensionKind.CLIENT_EXEC})
 NO_SPEC = AgentSpec(name="", model="")
 """The terms of a turn whose spec is not known."""
-PAUSED = "pause_turn"
-"""The finish reason of an answer that the provider continues at the next model call."""
 MAX_MODEL_CALLS = "the turn reached its limit of {} model calls (Limits.max_model_calls)"
 
 

@@ -8,7 +8,9 @@ from holdfast.conversation.records.events import CallResolved, Event, ModelAnswe
 from holdfast.conversation.terms.parts import Content, TextPart, in_chat_format
 from holdfast.conversation.text import jsontext
 
-UNFINISHED = frozenset({"length", "content_filter", "pause_turn"})
+PAUSED = "pause_turn"
+"""The finish reason of an answer that the provider continues at the next model call."""
+UNFINISHED = frozenset({"length", "content_filter", PAUSED})
 """The finish reasons of an answer that was cut off or paused before its end."""
 
 
@@ -33,10 +35,15 @@ class Transcript:
     An assistant message has up to three additional keys, which are not sent to providers as they are: `reasoning_content`, the
     thinking that the model showed; `provider`, a dict that only the provider can read; `finish_reason`, if the message was cut
     off ("length", "content_filter") or paused ("pause_turn").
+
+    Attributes:
+        seq: The place of the last event.
+        reported: By an answer's place among the messages: how many tokens its request had, if the provider said so.
     """
 
     def __init__(self) -> None:
         self.seq = 0
+        self.reported: dict[int, int] = {}
         self._messages: list[dict[str, Any]] = []
         self._queued: dict[int, Content] = {}
         self._round: tuple[RequestedCall, ...] = ()
@@ -57,6 +64,8 @@ class Transcript:
                 self._queued.pop(event.message_seq, None)
             case ModelAnswered():
                 self._close_round()
+                if event.input_tokens is not None:
+                    self.reported[len(self._messages)] = event.input_tokens
                 self._messages.append(_assistant(event))
                 self._round = event.calls
             case CallResolved():

@@ -11,6 +11,7 @@ from pydantic import Field, model_validator
 from holdfast.conversation.record import Record
 from holdfast.conversation.text.jsontext import JsonText
 
+from .context import Context
 from .delegation import USUAL_DEPTH
 from .principal import Principal
 from .stages import NOTHING, OnTimeout, Seconds
@@ -189,7 +190,8 @@ class ToolSpec(Record):
 class AgentSpec(Record):
     """An agent as the machine knows it: everything a turn needs except the callbacks.
 
-    A call for a client fails `client_grace_s` seconds after nobody is attached who has its tool; None: it waits.
+    A call for a client fails `client_grace_s` seconds after nobody is attached who has its tool; None: it waits. `context` says
+    how much of a conversation is sent to the model; None: all of it.
     """
 
     version: Literal[1] = 1
@@ -203,6 +205,7 @@ class AgentSpec(Record):
     unattended: UnattendedSpec = UnattendedSpec()
     notify: tuple[NotifySpec, ...] = ()
     client_grace_s: Seconds | None = 5
+    context: Context | None = None
 
     @cached_property
     def digest(self) -> str:

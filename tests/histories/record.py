@@ -40,6 +40,7 @@ from holdfast.conversation import (
     Choice,
     Command,
     Comment,
+    Context,
     Deny,
     EscalateCall,
     Event,
@@ -56,6 +57,7 @@ from holdfast.conversation import (
     Receipt,
     Redispatch,
     Resume,
+    Retain,
     Review,
     RunFinished,
     RunRuled,
@@ -122,6 +124,9 @@ DESK = AgentSpec(
 CLERK = DESK.model_copy(
     update={
         "execution": Execution.SEQUENTIAL,
+        "context": Context(
+            budget=50_000, keep=4, retain={"lookup": Retain(age=2, count=3, tokens=500), "*": Retain(never=True)}
+        ),
         "tools": (
             ToolSpec(name="lookup"),
             ToolSpec(

@@ -205,6 +205,8 @@ def said(*records: Record) -> dict[str, Any]:
             members.setdefault(name_of(type(value)), set()).add(str(value.value))
         elif isinstance(value, tuple | Round):
             waiting += value
+        elif isinstance(value, Mapping):
+            waiting += value.values()
         elif isinstance(value, Principal):
             waiting.append(value.proof)
     return {"records": fields, "enums": members}

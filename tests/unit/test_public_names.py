@@ -15,18 +15,19 @@ PUBLIC = {
         Agent AgentNotFound AgentRow AlreadyVoted Ancestor Answer App AppDiffersWarning AppNotFound AppNotPublished
         Approve Approvers AsyncAttached AsyncClient AsyncConversation AsyncListEvent AsyncPendingCall Attached
         AuditBreak AuditEntry AuditReport BatchRefused Cancel Cancelled CipherFailed CipherMissing ClaimReceipt Client
-        ClientContext ClusterError ClusterStopped ClusterUnavailable ConfigurationError Conversation ConversationBusy
-        ConversationEnded ConversationExists ConversationNotFound ConversationRow ConversationState CorruptStore
-        Decision Deny DurabilityWarning Email Escalate Event Fail FailureReason Fenced FilePart Given GivenVote Grant
-        HoldfastError HomeUnusable ImagePart Interrupted InvalidConversationId InvalidDecision InvalidInput InvalidLink
-        InvalidMessage InvalidRule LateResult LeaseHeld Level Limits Link LinkProblem ListEvent ListEventKind Message
-        MessageNotFound MessagePage MessageStatus NewerRecord Node NotPermitted NotQueued Notice NoticeKind Notify
-        OlderRelease OnDetach Origin OtherBuild OutcomeUnknown Overloaded Page Pause PendingCall Principal Proof
-        Quarantined Question QueueFull QueuedMessage QuotaUsedUp Receipt Redispatch Report Review ReviewVerdict Rule
-        RuleCheck Rules RunningCall Scope ServerRefused ServerUnavailable Slack StaleCall StaleReason Status StopReason
-        StoreError StoreUnavailable Suspend SuspensionKind Target TextPart TooManyClients Tool ToolContext ToolRow Turn
-        TurnContext TurnNotFound TurnPage TurnStatus Unattended UnattendedCall Undelivered UnsupportedServer Usage Wait
-        Webhook When WrongCluster WrongStore __version__ ask_user_questions delegate tool
+        ClientContext ClusterError ClusterStopped ClusterUnavailable ConfigurationError Context ContextView
+        Conversation ConversationBusy ConversationEnded ConversationExists ConversationNotFound ConversationRow
+        ConversationState CorruptStore Decision Deny DurabilityWarning Email Escalate Event Fail FailureReason Fenced
+        FilePart Given GivenVote Grant HoldfastError HomeUnusable ImagePart Interrupted InvalidConversationId
+        InvalidDecision InvalidInput InvalidLink InvalidMessage InvalidRule LateResult LeaseHeld Level Limits Link
+        LinkProblem ListEvent ListEventKind Message MessageNotFound MessagePage MessageStatus NewerRecord Node
+        NotPermitted NotQueued Notice NoticeKind Notify OlderRelease OnDetach Origin OtherBuild OutcomeUnknown
+        Overloaded Page Pause PendingCall Principal Proof Quarantined Question QueueFull QueuedMessage QuotaUsedUp
+        Receipt Redispatch Report Retain Review ReviewVerdict Rule RuleCheck Rules RunningCall Scope ServerRefused
+        ServerUnavailable Slack StaleCall StaleReason Status StopReason StoreError StoreUnavailable Suspend
+        SuspensionKind Target TextPart TooManyClients Tool ToolContext ToolRow Turn TurnContext TurnNotFound TurnPage
+        TurnStatus Unattended UnattendedCall Undelivered UnsupportedServer Usage Wait Webhook When WrongCluster
+        WrongStore __version__ ask_user_questions delegate tool
     """,
     "events": """
         Approval ApproverTerms ArgumentsDelta CallAssigned CallClaimed CallCommented CallEscalated CallGivenBack
@@ -39,17 +40,18 @@ PUBLIC = {
     """,
     "conversation": """
         AgentSpec Answer Approval Approve ApproverTerms Approvers Assign BeginTurn CallModel CallTarget Cancel
-        CancelPending CancelTurn Cancelled Choice Claim ClaimReceipt Command Comment Decided Decision Deny Effect End
-        Escalate EscalateCall Event Execution Executor Fail FailureReason GiveBack Grant Interrupt Interrupted Judgement
-        Level Limits ModelFailed ModelReplied OnDetach OnLost Origin Present Principal Proof Question Receipt Receipts
-        Redispatch Reply Reschedule Resolve ResolveMany Resume Review ReviewVerdict Revoke RevokeGiven RunFinished
-        RunRuled RunSuspended RunTool Scope Send SettledBy Snooze Start State Status StopReason SuspensionKind TABLE
-        Target Tell ToolSpec WaitsFor Wake When Withdraw decide evolve outstanding
+        CancelPending CancelTurn Cancelled Choice Claim ClaimReceipt Command Comment Context Decided Decision Deny
+        Effect End Escalate EscalateCall Event Execution Executor Fail FailureReason GiveBack Grant Interrupt
+        Interrupted Judgement Level Limits ModelFailed ModelReplied OnDetach OnLost Origin Present Principal Proof
+        Question Receipt Receipts Redispatch Reply Reschedule Resolve ResolveMany Resume Retain Review ReviewVerdict
+        Revoke RevokeGiven RunFinished RunRuled RunSuspended RunTool Scope Send SettledBy Snooze Start State Status
+        StopReason SuspensionKind TABLE Target Tell ToolSpec WaitsFor Wake When Withdraw decide evolve outstanding
     """,
     "agent": """
-        Agent AgentSpec App Approval Approvers Email Executor InvalidArguments Limits Notice Notify OnLost Report Rule
-        RuleEffect Rules Slack Suspend Tool ToolContext ToolSpec TurnContext Unattended UnattendedCall Verdict Webhook
-        ask_user_questions cipher_path code_digest delegate load main_file path_of python_path tool
+        Agent AgentSpec App Approval Approvers Context Email Executor InvalidArguments Limits Notice Notify OnLost
+        Report Retain Rule RuleEffect Rules Slack Suspend Tool ToolContext ToolSpec TurnContext Unattended
+        UnattendedCall Verdict Webhook ask_user_questions cipher_path code_digest delegate load main_file path_of
+        python_path tool
     """,
     "persistence": """
         AccessScope Acquired ApiKey ApiKeyList AppRecord Append Appended Binding Blame BrokenApp Census Change
@@ -67,16 +69,16 @@ PUBLIC = {
         AgentNotFound AgentRow AlreadyVoted Ancestor Answer AppDiffersWarning AppNotFound AppNotPublished Approve
         AsyncAttached AsyncClient AsyncConversation AsyncListEvent AsyncPendingCall Attached AuditBreak AuditEntry
         AuditReport BatchRefused Cancel Cancelled CipherFailed CipherMissing ClaimReceipt Client ClientContext
-        ClusterStopped ClusterUnavailable ConfigurationError Conversation ConversationBusy ConversationEnded
-        ConversationExists ConversationNotFound ConversationRow ConversationState Decision Deny DurabilityWarning Event
-        Fail FailureReason FilePart Given GivenVote Grant HoldfastError ImagePart Interrupted InvalidConversationId
-        InvalidDecision InvalidInput InvalidLink InvalidMessage InvalidRule LateResult Level Link LinkProblem ListEvent
-        ListEventKind Message MessageNotFound MessagePage MessageStatus Node NotPermitted NotQueued OlderRelease
-        OnDetach Origin OtherBuild OutcomeUnknown Overloaded Page Pause PendingCall Principal Proof Quarantined Question
-        QueueFull QueuedMessage QuotaUsedUp Receipt Redispatch Review ReviewVerdict RuleCheck RunningCall Scope
-        ServerRefused ServerUnavailable StaleCall StaleReason Status StopReason StoreError StoreUnavailable
-        SuspensionKind Target TextPart TooManyClients ToolRow Turn TurnNotFound TurnPage TurnStatus Undelivered Usage
-        Wait When WrongCluster WrongStore
+        ClusterStopped ClusterUnavailable ConfigurationError ContextView Conversation ConversationBusy
+        ConversationEnded ConversationExists ConversationNotFound ConversationRow ConversationState Decision Deny
+        DurabilityWarning Event Fail FailureReason FilePart Given GivenVote Grant HoldfastError ImagePart Interrupted
+        InvalidConversationId InvalidDecision InvalidInput InvalidLink InvalidMessage InvalidRule LateResult Level Link
+        LinkProblem ListEvent ListEventKind Message MessageNotFound MessagePage MessageStatus Node NotPermitted
+        NotQueued OlderRelease OnDetach Origin OtherBuild OutcomeUnknown Overloaded Page Pause PendingCall Principal
+        Proof Quarantined Question QueueFull QueuedMessage QuotaUsedUp Receipt Redispatch Review ReviewVerdict
+        RuleCheck RunningCall Scope ServerRefused ServerUnavailable StaleCall StaleReason Status StopReason StoreError
+        StoreUnavailable SuspensionKind Target TextPart TooManyClients ToolRow Turn TurnNotFound TurnPage TurnStatus
+        Undelivered Usage Wait When WrongCluster WrongStore
     """,
     "server": """
         Authentication Authenticator Bounds Caller Credential InvalidToken Issuer Presented Proxy create_app drain

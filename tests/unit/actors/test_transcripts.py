@@ -2,9 +2,12 @@
 
 import pytest
 
+from holdfast.actors.worker import transcripts
 from holdfast.actors.worker.transcripts import OVERLAP, OWN_BYTES, TRIES, Transcripts
 from holdfast.actors.workers import ModelRequest
+from holdfast.conversation import AgentSpec, Context
 from holdfast.conversation.records.events import CallResolved, ConversationStarted, MessageAccepted, TurnStarted
+from holdfast.conversation.window import message_tokens
 
 
 def log(*texts):
@@ -122,3 +125,19 @@ async def test_they_are_bounded_in_bytes_however_short_they_are():
     larger = log("x" * 200_000)
     assert said(await kept.reading(Log(larger), request(larger, conversation_id="c-larger"))) == ["x" * 200_000]
     assert (len(kept), kept.size_bytes) == (0, 0)
+
+
+async def test_what_is_sent_is_within_the_agents_budget_and_each_message_is_counted_once(monkeypatch):
+    counted = []
+    monkeypatch.setattr(transcripts, "message_tokens", lambda message: counted.append(message) or message_tokens(message))
+    terms = AgentSpec(name="desk", model="m", context=Context(budget=1000))
+    store, kept = Log(log(*(f"{n} {'x' * 200}" for n in range(40)))), Transcripts()
+    reading = await kept.reading(store, request(store.events))
+    assert reading.window(AgentSpec(name="desk", model="m")).messages == reading.messages
+    assert not counted
+    sent = reading.window(terms)
+    assert sent.fits
+    assert sent.messages == reading.messages[-len(sent.messages) :] != reading.messages
+    assert len(counted) == 40
+    assert (await kept.reading(store, request(store.events))).window(terms).messages == sent.messages
+    assert len(counted) == 40

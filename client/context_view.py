@@ -1,0 +1,59 @@
+"""What the model would be sent of a conversation, and what is left out of it."""
+
+from typing import Any
+
+from pydantic import Field
+
+from holdfast.conversation import AgentSpec
+from holdfast.conversation.log.transcript import Transcript
+from holdfast.conversation.window import LeftOut, message_tokens, window
+from holdfast.persistence import Store
+
+from .results import Result
+
+READ_AT_ONCE = 500
+
+
+class ContextView(Result):
+    """The messages that a model call of a conversation has at present."""
+
+    agent: str = Field(description="The agent whose terms these are.")
+    messages: list[dict[str, Any]] = Field(description="The messages, in the OpenAI chat format, without the system message.")
+    tokens: int = Field(description="About how many tokens the request has, with instructions and tools.")
+    budget: int | None = Field(
+        default=None, description="How many tokens the request may have; None if the agent does not bound them."
+    )
+    fits: bool = Field(default=True, description="Whether the request is within its budget; if not, the turn fails.")
+    cached: int = Field(
+        default=0, description="How many messages the request before began with, too; 0 if what is left out has changed since."
+    )
+    left_out: list[LeftOut] = Field(
+        default_factory=list, description="What is not sent as it is, and by which rule, in the order of the transcript."
+    )
+
+
+async def context_view(store: Store, conversation_id: str) -> ContextView:
+    """See `Conversation.context`."""
+    state = await store.load(conversation_id)
+    transcript = Transcript()
+    while page := await store.read(conversation_id, after=transcript.seq, limit=READ_AT_ONCE):
+        for seq, event in page:
+            transcript.add(seq, event)
+    if state.turn is not None:
+        digest: str | None = state.turn.spec_digest
+    else:
+        record = await store.app(state.app)
+        digest = record.agents.get(state.agent) if record is not None else None
+    spec = await store.spec(digest) if digest is not None else None
+    messages = transcript.messages()
+    tokens = [message_tokens(one) for one in messages]
+    found = window(spec or AgentSpec(name=state.agent, model=""), messages, tokens, transcript.reported)
+    return ContextView(
+        agent=state.agent,
+        messages=found.messages,
+        tokens=found.tokens,
+        budget=found.budget,
+        fits=found.fits,
+        cached=found.cached,
+        left_out=list(found.left_out),
+    )

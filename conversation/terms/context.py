@@ -1,0 +1,64 @@
+"""How much of a conversation is sent to the model, and what is left out first."""
+
+from collections.abc import Mapping
+from typing import Annotated, Self
+
+from pydantic import Field, model_validator
+
+from holdfast.conversation.record import Record
+
+EVERY_TOOL = "*"
+LARGEST_BUDGET = 100_000_000
+MOST_OUTPUT = 4096
+"""How many tokens are kept free for an answer whose length the model options do not bound."""
+
+Count = Annotated[int, Field(ge=1, le=LARGEST_BUDGET)]
+
+
+class Retain(Record):
+    """How long the results of a tool are sent whole: each bound that is given counts. A result beyond one becomes a stub.
+
+    Attributes:
+        age: The results of so many turns, the present one included.
+        count: So many results, the last ones.
+        tokens: The last results, as long as they have no more tokens than this together.
+        never: The results always stay whole; there is no other bound.
+    """
+
+    age: Count | None = None
+    count: Count | None = None
+    tokens: Count | None = None
+    never: bool = False
+
+    @model_validator(mode="after")
+    def _means_something(self) -> Self:
+        if self.never == any(bound is not None for bound in (self.age, self.count, self.tokens)):
+            raise ValueError("give age, count or tokens, or never=True alone")
+        return self
+
+    def exceeded(self, **used: int) -> str | None:
+        """The bound, in words, that a result exceeds which is the `age`th, `count`th, `tokens`th one back; None if none."""
+        for name, number in used.items():
+            most = getattr(self, name)
+            if most is not None and number > most:
+                return f"{name}={most}"
+        return None
+
+
+class Context(Record):
+    """How much of a conversation is sent to the model.
+
+    Attributes:
+        budget: How many tokens a request and its answer may have together; None: as many as litellm's table of models says of
+            the agent's model.
+        keep: How many messages, the last ones, are not left out as long as they fit.
+        retain: By a tool's name, how long its results are sent whole; `*` stands for every tool without an entry of its own.
+    """
+
+    budget: Count | None = None
+    keep: int = Field(default=10, ge=1, le=10_000)
+    retain: Mapping[str, Retain] = Field(default_factory=dict, max_length=1000)
+
+    def of_tool(self, tool: str) -> Retain | None:
+        """How long the results of a tool are sent whole; None: as long as their call is sent."""
+        return self.retain.get(tool) or self.retain.get(EVERY_TOOL)

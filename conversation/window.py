@@ -1,0 +1,304 @@
+"""What of a transcript is sent to the model: a pure function of the messages, the agent's terms and the providers' counts.
+
+Tokens are estimated from bytes. Each answer says how many tokens its request really had, and the estimates of later requests
+are corrected by the largest such difference; so no tokenizer is needed, and every process comes to the same result.
+
+What is sent changes its beginning only in steps, a quarter of the room apart, since a provider's cache of prompts knows a
+request by its beginning. A step is taken before a message, never between a call and its results: old results become stubs, and
+the oldest messages are left out until the next quarter has room. Of a turn that is left out in part, the message that asked for
+it stays, so a request begins with what somebody asked.
+"""
+
+from collections import Counter, deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from pydantic import Field
+
+from holdfast.conversation.log.transcript import PAUSED
+from holdfast.conversation.record import Record
+from holdfast.conversation.terms.context import MOST_OUTPUT, Context
+from holdfast.conversation.terms.spec import AgentSpec
+from holdfast.conversation.text import jsontext
+
+Message = dict[str, Any]
+
+MESSAGE_TOKENS = 4
+"""What a message has besides its words: its role and its bounds."""
+IMAGE_TOKENS = 1500
+FILE_BYTES = 20
+"""How many bytes of a file's data are counted as a token."""
+STEPS = 4
+"""How many steps fit into the room for messages."""
+PARTS = 8
+"""A correction of the estimates is a multiple of 1/8, so that it changes seldom."""
+MOST_CORRECTED = 4
+LEAST_TOKENS = 500
+"""The estimate below which a request corrects nothing: it is mostly what surrounds the words."""
+RESERVE = 20
+"""The part of the budget that is kept free (1/20), since counts are estimates."""
+
+
+class Rule(StrEnum):
+    """Why something of the transcript is not sent as it is."""
+
+    TRUNCATED = "truncated"  # the oldest messages: they would not fit into the budget
+    RETAIN = "retain"  # a result beyond what `Context.retain` says of its tool: a stub stands in its place
+
+
+class LeftOut(Record):
+    """Messages that are not sent, or a result that is sent as a stub."""
+
+    first: int = Field(description="The place of the first message among all of the conversation, from 0.")
+    last: int = Field(description="The place of the last one.")
+    rule: Rule = Field(description="Why they are left out.")
+    tokens: int = Field(description="About how many tokens that saves.")
+    tool_call_id: str = Field(default="", description="The call whose result is a stub; empty of messages that are not sent.")
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The messages for a request.
+
+    Attributes:
+        messages: The messages, without the instructions.
+        tokens: About how many tokens the request has, with instructions and tools.
+        budget: How many it may have; None if the agent does not bound them.
+        left_out: What is not sent as it is, in the order of the transcript.
+        cached: How many messages the request before this one began with, too; 0 after a step.
+    """
+
+    messages: list[Message]
+    tokens: int
+    budget: int | None = None
+    left_out: tuple[LeftOut, ...] = ()
+    cached: int = 0
+
+    @property
+    def fits(self) -> bool:
+        """Whether the request is within its budget. If not, it is as small as it can be."""
+        return self.budget is None or self.tokens <= self.budget
+
+
+def text_tokens(text: str) -> int:
+    """About how many tokens a text has."""
+    return jsontext.size_bytes(text) * 3 // 10 + 1
+
+
+def message_tokens(message: Mapping[str, Any]) -> int:
+    """About how many tokens a message has."""
+    content = message.get("content")
+    tokens = MESSAGE_TOKENS + (text_tokens(content) if isinstance(content, str) else sum(map(_part_tokens, content or ())))
+    for called in message.get("tool_calls", ()):
+        tokens += text_tokens(called["function"]["name"]) + text_tokens(called["function"]["arguments"])
+    return tokens + (text_tokens(jsontext.dumps(message["provider"])) if "provider" in message else 0)
+
+
+def _part_tokens(part: Mapping[str, Any]) -> int:
+    match part["type"]:
+        case "text":
+            return text_tokens(part["text"])
+        case "image_url":
+            return IMAGE_TOKENS
+        case _:
+            return IMAGE_TOKENS + len(part["file"].get("file_data") or "") // FILE_BYTES
+
+
+def fixed_tokens(spec: AgentSpec) -> int:
+    """About how many tokens each request of an agent has before its messages: the instructions and the tools."""
+    tokens = MESSAGE_TOKENS + text_tokens(spec.instructions)
+    for tool in spec.tools:
+        tokens += MESSAGE_TOKENS + text_tokens(tool.definition or tool.name + tool.description + tool.parameters)
+    return tokens
+
+
+def budget_of(spec: AgentSpec) -> int | None:
+    """How many tokens a request of the agent may have, its instructions and tools included; None: they are not bounded."""
+    if spec.context is None or spec.context.budget is None:
+        return None
+    return spec.context.budget - output_tokens(spec) - spec.context.budget // RESERVE
+
+
+def output_tokens(spec: AgentSpec) -> int:
+    """How many tokens of the budget are the answer's: as many as the model options allow, else a quarter, at most 4,096."""
+    options = jsontext.loads(spec.model_options)
+    for name in ("max_completion_tokens", "max_tokens"):
+        if isinstance(given := options.get(name), int) and not isinstance(given, bool) and given > 0:
+            return given
+    budget = (spec.context.budget if spec.context is not None else None) or 0
+    return min(budget // 4, MOST_OUTPUT)
+
+
+def window(spec: AgentSpec, messages: Sequence[Message], tokens: Sequence[int], reported: Mapping[int, int]) -> Window:
+    """What an agent's next request has of the messages.
+
+    `tokens` are those of each message (`message_tokens`); `reported` says by an answer's place how many tokens its request had,
+    as far as the provider said so.
+    """
+    budget, fixed = budget_of(spec), fixed_tokens(spec)
+    if spec.context is None or budget is None:
+        return Window(list(messages), fixed + sum(tokens))
+    fold = _Fold(spec.context, fixed, budget)
+    for place, message in enumerate(messages):
+        fold.add(place, message, tokens[place], reported.get(place))
+    fold.settle()
+    return Window(
+        messages=[fold.stubs.get(place) or messages[place] for place in fold.places()],
+        tokens=fold.corrected(fold.shown + fixed),
+        budget=budget,
+        left_out=fold.left_out(),
+        cached=fold.cached,
+    )
+
+
+@dataclass(slots=True)
+class _Group:
+    """Messages that stay together: one of somebody, or an answer with the results of its calls and what continues it."""
+
+    role: str
+    members: list[tuple[int, Message, int]] = field(default_factory=list)
+    size: int = 0
+
+    @property
+    def first(self) -> int:
+        return self.members[0][0]
+
+    def goes_on_with(self, message: Message) -> bool:
+        """Whether a message belongs to this group: a result, or the continuation of a paused answer."""
+        last = self.members[-1][1]
+        return message["role"] == "tool" or (message["role"] == "assistant" and last.get("finish_reason") == PAUSED)
+
+    def add(self, place: int, message: Message, tokens: int) -> None:
+        self.members.append((place, message, tokens))
+        self.size += tokens
+
+
+class _Fold:
+    """The walk over a transcript, one message after the other."""
+
+    def __init__(self, terms: Context, fixed: int, budget: int) -> None:
+        self._terms, self._fixed, self._budget = terms, fixed, budget
+        self._groups: deque[_Group] = deque()
+        self._asked: _Group | None = None  # what somebody asked, if the window begins after it
+        self._length = 0  # of the groups, in messages
+        self._parts = PARTS
+        self._since = 0  # tokens since the last step
+        self._stubbed: dict[int, LeftOut] = {}
+        self._left: list[LeftOut] = []
+        self.stubs: dict[int, Message] = {}
+        self.shown = 0
+        self.cached = 0
+
+    @property
+    def _room(self) -> int:
+        return self._budget * PARTS // self._parts - self._fixed
+
+    def corrected(self, tokens: int) -> int:
+        return tokens * self._parts // PARTS
+
+    def add(self, place: int, message: Message, tokens: int, reported: int | None) -> None:
+        """The next message of the transcript; of an answer, how many tokens its request had, if that is known."""
+        goes_on = bool(self._groups) and self._groups[-1].goes_on_with(message)
+        if not goes_on:
+            self.settle()
+        if message["role"] == "assistant":
+            self._answered(reported)
+        if not goes_on:
+            self._groups.append(_Group(message["role"]))
+        self._groups[-1].add(place, message, tokens)
+        self._length += 1
+        self.shown += tokens
+        self._since += tokens
+
+    def _answered(self, reported: int | None) -> None:
+        estimate = self.shown + self._fixed
+        if reported is not None and estimate >= LEAST_TOKENS:
+            self._parts = max(self._parts, min(-(-reported * PARTS // estimate), MOST_CORRECTED * PARTS))
+        self.cached = self._length + (self._asked is not None)
+
+    def settle(self) -> None:
+        """Take a step if the last one is a step's length ago, or if there is no room."""
+        step = max(self._room // STEPS, 1)
+        if self._since < step and self.shown <= self._room:
+            return
+        self._since, before = 0, (len(self.stubs), len(self._left), self._asked)
+        self._retain()
+        while self.shown > self._room - step and len(self._groups) > 1:
+            if self._length - len(self._groups[0].members) < self._terms.keep and self.shown <= self._room:
+                break
+            self._leave_out(self._groups.popleft())
+        if (len(self.stubs), len(self._left), self._asked) != before:
+            self.cached = 0
+
+    def _retain(self) -> None:
+        turn, counts, sizes = 1, Counter[str](), Counter[str]()
+        for group in reversed(self._groups):
+            for place, message, tokens in reversed(group.members):
+                tool = message.get("name", "")
+                bounds = self._terms.of_tool(tool) if message["role"] == "tool" else None
+                if bounds is None or bounds.never:
+                    continue
+                counts[tool] += 1
+                sizes[tool] += tokens
+                exceeded = bounds.exceeded(age=turn, count=counts[tool], tokens=sizes[tool])
+                if exceeded is not None and place not in self.stubs:
+                    self._shorten(group, place, message, tokens, exceeded)
+            turn += group.role == "user"
+
+    def _shorten(self, group: _Group, place: int, message: Message, tokens: int, bound: str) -> None:
+        why = f"this result, of about {tokens} tokens, is not shown any more (Retain({bound}) of {message.get('name', '')!r})"
+        stub = {**message, "content": jsontext.dumps({"ok": _ok(message), "left_out": why})}
+        saved = tokens - message_tokens(stub)
+        if saved > 0:
+            self.stubs[place] = stub
+            about = {"rule": Rule.RETAIN, "tokens": saved, "tool_call_id": message.get("tool_call_id", "")}
+            self._stubbed[place] = LeftOut(first=place, last=place, **about)
+            group.size -= saved
+            self.shown -= saved
+
+    def _leave_out(self, group: _Group) -> None:
+        """Leave out the oldest group. What somebody asked stays until all of its turn is left out."""
+        self._length -= len(group.members)
+        begins_turn = self._groups[0].role == "user"
+        if group.role == "user" and not begins_turn:
+            group, self._asked = self._asked or _Group(""), group
+        self._drop(group)
+        if begins_turn and self._asked is not None:
+            self._drop(self._asked)
+            self._asked = None
+
+    def _drop(self, group: _Group) -> None:
+        self.shown -= group.size
+        for place, _, _ in group.members:
+            self.stubs.pop(place, None)
+            self._stubbed.pop(place, None)
+        if group.members:
+            last = group.members[-1][0]
+            self._left.append(LeftOut(first=group.first, last=last, rule=Rule.TRUNCATED, tokens=group.size))
+
+    def places(self) -> Iterator[int]:
+        """The places of the messages that are sent."""
+        for group in (*((self._asked,) if self._asked is not None else ()), *self._groups):
+            yield from (place for place, _, _ in group.members)
+
+    def left_out(self) -> tuple[LeftOut, ...]:
+        """What is not sent as it is, in the order of the transcript; messages that follow each other together."""
+        joined: list[LeftOut] = []
+        for one in sorted(self._left, key=lambda left: left.first):
+            if joined and joined[-1].last + 1 == one.first:
+                joined[-1] = joined[-1].model_copy(update={"last": one.last, "tokens": joined[-1].tokens + one.tokens})
+            else:
+                joined.append(one)
+        return tuple(sorted((*joined, *self._stubbed.values()), key=lambda left: left.first))
+
+
+def _ok(message: Message) -> bool:
+    content = message.get("content")
+    text = content if isinstance(content, str) else next((part["text"] for part in content or () if part["type"] == "text"), "")
+    try:
+        found = jsontext.loads(text)
+    except jsontext.NotJson:
+        return False
+    return isinstance(found, dict) and found.get("ok") is True

@@ -1,0 +1,55 @@
+"""`Agent(context=)`: what is checked when it is declared."""
+
+import pytest
+from pydantic import ValidationError
+
+from holdfast import Agent, ConfigurationError, Context, Retain
+from holdfast.agent import model_table
+
+
+def declared(model="openai/gpt-4o-mini", **given):
+    return Agent(name="desk", model=model, **given).spec
+
+
+def test_without_a_budget_it_is_the_models_window_by_litellms_table():
+    assert declared(context=Context()).context == Context(budget=128_000)
+    assert declared(model="anthropic/claude-sonnet-4-5", context=Context(keep=3)).context == Context(budget=200_000, keep=3)
+
+
+def test_an_agent_that_declares_nothing_has_the_digest_that_it_had():
+    assert "context" not in declared().model_dump(exclude_defaults=True)
+
+
+def test_a_model_that_the_table_does_not_know_needs_a_budget(monkeypatch):
+    with pytest.raises(ConfigurationError, match=r"agent 'desk'\.context\.budget: .*'own/model'.* give Context\(budget="):
+        declared(model="own/model", context=Context())
+    assert declared(model="own/model", context=Context(budget=9000)).context.budget == 9000
+    monkeypatch.setattr(model_table, "_FILE", "missing.json")
+    model_table._table.cache_clear()
+    try:
+        assert model_table.window_tokens("openai/gpt-4o-mini") is None
+    finally:
+        model_table._table.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"context": Context(budget=100), "instructions": "x" * 1000}, "instructions and tools have about 305"),
+        ({"context": Context(budget=4000), "model_options": {"max_tokens": 5000}}, "5000 tokens of it are the answer's, and 0"),
+    ],
+)
+def test_a_budget_without_room_for_messages_is_refused_with_the_numbers(given, words):
+    with pytest.raises(ConfigurationError, match=words):
+        declared(**given)
+
+
+def test_what_is_no_context_is_refused():
+    with pytest.raises(ConfigurationError, match="int is not Context"):
+        declared(context=8000)
+    for terms in ({}, {"never": True, "count": 1}, {"count": 0}, {"age": -1}):
+        with pytest.raises(ValidationError):
+            Retain(**terms)
+    for terms in ({"budget": 0}, {"budget": 10**9}, {"keep": 0}, {"retain": {"a": {}}}):
+        with pytest.raises(ValidationError):
+            Context(**terms)
