@@ -11,6 +11,7 @@ import sys
 import threading
 
 import pytest
+from attached_client import attached
 from server_process import SUPPORT, server_process, serving
 from stack_fixture import client_of
 from tcp_proxy import TcpProxy
@@ -49,18 +50,6 @@ async def client(server, request):
     async with AsyncClient.connect(**over, timeout_s=90) as connected:
         connected.options = ("--url", server) if request.param == "http" else ("--namespace", NAMESPACE)
         yield connected
-
-
-@contextlib.asynccontextmanager
-async def attached(conversation, handlers, **how):
-    """A client that is attached, and carries calls out meanwhile."""
-    async with conversation.attach(handlers, **how) as found:
-        work = asyncio.create_task(found.serve())
-        try:
-            yield work
-        finally:
-            work.cancel()
-            await asyncio.gather(work, return_exceptions=True)
 
 
 async def rested(conversation):

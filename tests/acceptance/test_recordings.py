@@ -25,7 +25,7 @@ from holdfast.registry.pool import RESERVE
 from holdfast.testing import ModelServer
 
 AT_ONCE = 12
-SAMPLE, OF_SAMPLE_AT_ONCE = 6, 4
+SAMPLE, FEW, OF_SAMPLE_AT_ONCE = 6, 2, 4
 """How many conversations of the airline, and how many parallel turns, stand for all; how many of them are held side by side."""
 MODEL_S = 0.3
 TWO_ACTORS = {"HOLDFAST_MAX_ACTORS": "2"}
@@ -34,11 +34,15 @@ TWO_ACTORS = {"HOLDFAST_MAX_ACTORS": "2"}
 pytestmark = pytest.mark.skipif(
     not recorded_app.DATA.is_dir() and not os.environ.get("CI"), reason="the recordings are not beside the checkout"
 )
-each_way = pytest.mark.parametrize(
-    "chosen",
-    [pytest.param(False, id="all", marks=pytest.mark.slow), pytest.param(True, id="sample", marks=pytest.mark.gate)],
-    indirect=True,
-)
+
+
+def all_or(number, name):
+    """A test with all recordings, before a release, and with some of either sort, in the gate."""
+    some = pytest.param(number, id=name, marks=pytest.mark.gate)
+    return pytest.mark.parametrize("chosen", [pytest.param(None, id="all", marks=pytest.mark.slow), some], indirect=True)
+
+
+each_way = all_or(SAMPLE, "sample")
 
 
 @pytest.fixture(scope="module")
@@ -55,14 +59,15 @@ def stack(recordings):
 
 @pytest.fixture
 def chosen(request, recordings):
-    """The recordings that a test holds: all, or those in which most calls are to be decided, of either sort."""
-    if not request.param:
+    """The recordings that a test holds: all, or of either sort so many in which most calls are to be decided."""
+    number = request.param
+    if number is None:
         return recordings
     decided = {name: len(gated(recording)) for name, recording in recordings.items()}
     most = sorted(recordings, key=lambda name: (-decided[name], name))
     parallel = [name for name in most if "tools" in recordings[name]]
     airline = [name for name in most if "tools" not in recordings[name]]
-    return {name: recordings[name] for name in (*airline[:SAMPLE], *parallel[:SAMPLE])}
+    return {name: recordings[name] for name in (*airline[:number], *parallel[:number])}
 
 
 def gated(recording):
@@ -113,8 +118,8 @@ async def held(client, recordings, way="", **how):
     return dict(zip(names, await asyncio.gather(*map(one, names)), strict=True))
 
 
-def equal(stack, recordings, transcripts):
-    """Each conversation ended with its own transcript, and each run happened once."""
+def equal(stack, recordings, transcripts, *, executors=("server",)):
+    """Each conversation ended with its own transcript, and each run at these executors happened once."""
     for name, messages in transcripts.items():
         found = recordings[recorded_app.recording_of(name)]
         recording = found["messages"]
@@ -122,19 +127,25 @@ def equal(stack, recordings, transcripts):
         assert shown(messages, unique, recorded=False) == shown(recording, unique, recorded=True), name
         log = stack.runs / name
         runs = [json.loads(line)["key"] for line in log.read_text().splitlines()] if log.exists() else []
-        server = {tool["name"] for tool in recorded_app.tools_of(found) if tool["executor"] == "server"}
-        asked = [call for message in messages for call in message.get("tool_calls") or []]
-        ran = [call["id"] for call in asked if call["function"]["name"] in server]
+        there = {tool["name"] for tool in recorded_app.tools_of(found) if tool["executor"] in executors}
+        ran = [call["id"] for call in asked_in(messages) if call["function"]["name"] in there]
         assert sorted(runs) == sorted(ran), name
 
 
-async def approvals_in(store, names):
-    """How many approvals people have given in each conversation; what a grant has settled is none."""
+def asked_in(messages):
+    """The calls of a transcript."""
+    return [call for message in messages for call in message.get("tool_calls") or []]
+
+
+async def counted(store, names, counts):
+    """How many events in the log of each conversation count."""
     logs = {name: await Oracle(store, recorded_app.RUNS).events(name) for name in names}
-    return {
-        name: sum(event.kind == "suspension_settled" and event.by == SettledBy.APPROVE for event in log)
-        for name, log in logs.items()
-    }
+    return {name: sum(map(counts, log)) for name, log in logs.items()}
+
+
+def approves(event):
+    """Whether an event is somebody's approval; what a grant has settled is none."""
+    return event.kind == "suspension_settled" and event.by == SettledBy.APPROVE
 
 
 @pytest.mark.gate
@@ -180,6 +191,22 @@ async def test_with_each_second_message_steered_the_transcripts_are_the_same(sta
     assert second >= joined > second / 2, "the others came after the answer, and were queued"
 
 
+@all_or(FEW, "few")
+@pytest.mark.timeout(900)
+async def test_with_all_tools_at_attached_clients_the_transcripts_are_the_same_and_each_call_is_claimed_once(
+    stack, recordings, chosen
+):
+    async with AsyncClient.connect("recorded_app:ways", timeout_s=120) as client:
+        transcripts = await held(client, chosen, "attached", attach=True)
+    async with opened(stack) as store:
+        claims = await counted(store, transcripts, lambda event: event.kind == "call_claimed")
+        approvals = await counted(store, transcripts, approves)
+
+    equal(stack, recordings, transcripts, executors=("server", "client", "human"))
+    assert claims == {name: len(asked_in(messages)) for name, messages in transcripts.items()}
+    assert approvals == {f"attached:{name}": len(gated(recording)) for name, recording in chosen.items()}
+
+
 @each_way
 @pytest.mark.parametrize("way", [pytest.param("sequential", marks=pytest.mark.slow), "batched"])
 @pytest.mark.timeout(900)
@@ -204,7 +231,7 @@ async def test_under_grants_that_first_approvals_give_only_these_are_asked_for_a
         transcripts = await held(client, chosen, "granted", approve=approve)
         grants = {name: await client.conversation(name).grants() for name in transcripts}
     async with opened(stack) as store:
-        approvals = await approvals_in(store, transcripts)
+        approvals = await counted(store, transcripts, approves)
 
     equal(stack, recordings, transcripts)
     touched = {

@@ -4,13 +4,27 @@ It writes each call down when its handler begins. Its gate is a file `<conversat
 """
 
 import asyncio
+import contextlib
 import json
 import os
 import sys
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-from holdfast import AsyncClient, ClientContext
+from holdfast import AsyncClient, AsyncConversation, ClientContext
+
+
+@contextlib.asynccontextmanager
+async def attached(conversation: AsyncConversation, handlers: Any, **how: Any) -> "AsyncIterator[asyncio.Task[None]]":
+    """A client of this process that is attached, and carries calls out meanwhile."""
+    async with conversation.attach(handlers, **how) as found:
+        work = asyncio.create_task(found.serve())
+        try:
+            yield work
+        finally:
+            work.cancel()
+            await asyncio.gather(work, return_exceptions=True)
 
 
 def noting(conversation_id: str, client_id: str) -> Any:

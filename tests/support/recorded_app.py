@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.agent import Agent, App, Rule, Rules, Tool, ToolContext, delegate
+from holdfast.client import ClientContext
 from holdfast.conversation.terms.grants import Target
 
 DATA = Path(os.environ.get("HOLDFAST_TEST_DATA", Path(__file__).parents[2] / ".." / "shared" / "data")).resolve()
@@ -61,25 +62,42 @@ def recording_of(conversation_id: str) -> str:
     return conversation_id.rpartition(":")[2]
 
 
+def _carried_out(entry: dict[str, Any], conversation_id: str, recording: str) -> str:
+    """What the recording says that a call gives which a body or a client carries out; that it ran is written down."""
+    log = RUNS / conversation_id
+    ran = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
+    name, arguments, key = entry["name"], entry["arguments"], entry["key"]
+    before = {run["key"] for run in ran if run["name"] == name and run["arguments"] == arguments}
+    with log.open("a") as lines:
+        lines.write(json.dumps(entry) + "\n")
+    calls = calls_of(_RECORDINGS[recording]["messages"])
+    return result_of(calls, key, name, arguments, len(before - {key}))
+
+
+def _entry(name: str, key: str, attempt: int, arguments: dict[str, Any]) -> dict[str, Any]:
+    return {"key": key, "attempt": attempt, "name": name, "arguments": arguments}
+
+
 def _callback(name: str) -> Any:
     async def run(holdfast_context: ToolContext, **arguments: Any) -> str:
-        conversation_id = holdfast_context.conversation_id
-        log = RUNS / conversation_id
-        ran = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
-        entry = {
-            "key": holdfast_context.tool_call_id,
-            "attempt": holdfast_context.attempt,
-            "name": name,
-            "arguments": arguments,
-        }
-        before = {run["key"] for run in ran if run["name"] == name and run["arguments"] == arguments}
-        with log.open("a") as lines:
-            lines.write(json.dumps(entry) + "\n")
-        context = holdfast_context.context or {}
-        calls = calls_of(_RECORDINGS[context.get("recording") or recording_of(conversation_id)]["messages"])
-        return result_of(calls, entry["key"], name, arguments, len(before - {entry["key"]}))
+        entry = _entry(name, holdfast_context.tool_call_id, holdfast_context.attempt, arguments)
+        conversation_id, context = holdfast_context.conversation_id, holdfast_context.context or {}
+        return _carried_out(entry, conversation_id, context.get("recording") or recording_of(conversation_id))
 
     return run
+
+
+def handlers(conversation_id: str) -> dict[str, Any]:
+    """The handlers of a client that carries out all tools of a conversation, each as its body would."""
+
+    def handler(name: str) -> Any:
+        async def handle(arguments: dict[str, Any], context: ClientContext) -> str:
+            entry = _entry(name, context.call.tool_call_id, context.attempt, arguments)
+            return _carried_out(entry, conversation_id, recording_of(conversation_id))
+
+        return handle
+
+    return {spec["name"]: handler(spec["name"]) for spec in tools_of(_RECORDINGS[recording_of(conversation_id)])}
 
 
 def tools_of(recording: dict[str, Any]) -> list[dict[str, Any]]:
@@ -145,8 +163,11 @@ def _agent(
     execution: str = "parallel",
     targets: bool = False,
     ruled: bool = False,
+    executor: str = "",
 ) -> Agent:
-    declared = [{**spec, "approval": "auto"} for spec in specs] if ruled else specs
+    given = {"approval": "auto"} if ruled else {}
+    given |= {"executor": executor} if executor else {}
+    declared = [{**spec, **given} for spec in specs]
     return Agent(
         name=name,
         instructions=instructions,
@@ -161,9 +182,11 @@ WAYS: dict[str, dict[str, Any]] = {
     "sequential": {"execution": "sequential"},
     "batched": {"execution": "batch"},
     "granted": {"targets": True},
+    "attached": {"executor": "client"},
 }
-"""Other ways to decide about the same calls: permission rules ask instead of the tools; the calls of one answer go one after
-the other; none of them runs before all are decided; tools say which reservation they change, so that grants can cover it."""
+"""Other ways to hold the same calls: permission rules ask instead of the tools; the calls of one answer go one after the other;
+none of them runs before all are decided; tools say which reservation they change, so that grants can cover it; clients execute
+all tools."""
 
 
 def agent_of(conversation_id: str) -> str:

@@ -1,6 +1,7 @@
 """Holding a recorded conversation again: what its user said and did, and whether it came out the same."""
 
 import asyncio
+import contextlib
 import json
 from collections import Counter
 from collections.abc import Awaitable, Callable
@@ -8,6 +9,7 @@ from typing import Any, TypeVar
 
 import pytest
 import recorded_app
+from attached_client import attached
 
 from holdfast.client import (
     Answer,
@@ -44,6 +46,7 @@ async def play(
     approve: Callable[[AsyncPendingCall], Approve] = plainly,
     child: AsyncConversation | None = None,
     steer: bool = False,
+    attach: bool = False,
 ) -> list[dict[str, Any]]:
     """Hold a recorded conversation: say what its user said, resolve what waits; the messages at its end.
 
@@ -51,7 +54,8 @@ async def play(
     With patience, what cannot be read is read again for so long; what is asked for, the client repeats by itself.
     The name is the conversation's id: it says the recording and the agent, as `recorded_app` reads it. A `child` is held, which
     another conversation has started with what the user said, and which ends with its reply. With `steer`, each second text is
-    sent while the model gives the last answer of the turn before, which it then joins.
+    sent while the model gives the last answer of the turn before, which it then joins. With `attach`, a client carries out the
+    calls that wait for one.
     """
     messages = recording["messages"]
     texts = [message["content"] for message in messages if message["role"] == "user"]
@@ -62,34 +66,37 @@ async def play(
     seq, within_s = 0 if child else conversation.receipt.seq, max(120, patience_s)
     answered: Counter[str] = Counter()
     steering = _steering(conversation, seq, answers[0], texts) if steer else None
-    while True:
-        state = await _read(patience_s, lambda: conversation.wait(after=seq, timeout_s=within_s))  # noqa: B023 - at once
-        match state.status:
-            case Status.AWAITING_INPUT:
-                decisions = [(call, _decision(call, calls, answered, approve)) for call in state.pending]
-                if together:
-                    named = {call.suspension_id: decision for call, decision in decisions}
-                    seq = (await conversation.resolve_many(named))[-1].seq
-                else:
-                    for call, decision in decisions:
-                        receipt = await _resolved(call, decision)
-                        seq = seq if receipt is None else receipt.seq
-            case Status.QUARANTINED if patience_s:
-                await conversation.retry()
-            case Status.IDLE if steering is not None:
-                seq, steering = await steering, None
-            case Status.IDLE if texts:
-                seq = (await conversation.send(texts.pop(0))).seq
-                steering = _steering(conversation, seq, answers[-len(texts) - 1], texts) if steer else None
-            case Status.IDLE | Status.FAILED:
-                assert not texts
-                ends_early = messages[-1]["role"] == "tool"
-                assert (state.status is Status.FAILED) == ends_early, state
-                return await _read(patience_s, conversation.messages)
-            case Status.ENDED if child:
-                return await _read(patience_s, conversation.messages)
-            case _:
-                pytest.fail(f"{name} did not come to rest: {state}")
+    async with attached(conversation, recorded_app.handlers(name)) if attach else contextlib.nullcontext():
+        while True:
+            state = await _read(patience_s, lambda: conversation.wait(after=seq, timeout_s=within_s))  # noqa: B023 - at once
+            match state.status:
+                case Status.AWAITING_INPUT:
+                    waiting = [call for call in state.pending if not attach or call.kind is not SuspensionKind.CLIENT_EXEC]
+                    seq = state.seq if attach else seq
+                    decisions = [(call, _decision(call, calls, answered, approve)) for call in waiting]
+                    if together:
+                        named = {call.suspension_id: decision for call, decision in decisions}
+                        seq = (await conversation.resolve_many(named))[-1].seq
+                    else:
+                        for call, decision in decisions:
+                            receipt = await _resolved(call, decision)
+                            seq = seq if receipt is None else receipt.seq
+                case Status.QUARANTINED if patience_s:
+                    await conversation.retry()
+                case Status.IDLE if steering is not None:
+                    seq, steering = await steering, None
+                case Status.IDLE if texts:
+                    seq = (await conversation.send(texts.pop(0))).seq
+                    steering = _steering(conversation, seq, answers[-len(texts) - 1], texts) if steer else None
+                case Status.IDLE | Status.FAILED:
+                    assert not texts
+                    ends_early = messages[-1]["role"] == "tool"
+                    assert (state.status is Status.FAILED) == ends_early, state
+                    return await _read(patience_s, conversation.messages)
+                case Status.ENDED if child:
+                    return await _read(patience_s, conversation.messages)
+                case _:
+                    pytest.fail(f"{name} did not come to rest: {state}")
 
 
 def answers_of(messages: list[dict[str, Any]]) -> list[int]:
