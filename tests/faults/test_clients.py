@@ -16,14 +16,17 @@ from server_process import serving
 from stack_fixture import kill
 
 from holdfast.actors.steps import Step
-from holdfast.client import StaleCall, StaleReason, Status
+from holdfast.client import AsyncClient, StaleCall, StaleReason, Status
 from holdfast.testing import call, calls
 
 ASK = [step for step in Step if step.startswith("ask-")]
 APPEND = [Step.ASK_2_JUDGED, Step.ASK_3_WRITTEN]
 ACTIVATE = [step for step in Step if step.startswith("activate-")]
+PASSIVATE = [step for step in Step if step.startswith("passivate-")]
 KILL, FREEZE = signal.SIGKILL, signal.SIGSTOP
 LEASE_S = 3
+AWAY_S = 30
+"""For how many seconds Redis is away: clients that were present are not any more, and their claims are over."""
 
 
 @pytest.fixture(scope="module")
@@ -91,10 +94,15 @@ async def test_of_two_clients_that_claim_at_once_one_acts_though_the_actor_dies(
     clients = ["tab-1", "tab-2"]
     claims = await asyncio.gather(*(waiting.claim(one, key=f"x-{one}") for one in clients), return_exceptions=True)
     await traps.sprung(step)
+    await one_has_it(waiting, clients, claims)
+
+
+async def one_has_it(waiting, clients, claims):
+    """Check that one of these two clients was given the call, which it then answers, and that the other one is told so."""
     (by,) = [one for one, said in zip(clients, claims, strict=True) if not isinstance(said, BaseException)]
     (stale,) = [said for said in claims if isinstance(said, StaleCall)]
     assert stale.reason is StaleReason.CLAIMED
-    other = "tab-1" if by == "tab-2" else "tab-2"
+    (other,) = set(clients) - {by}
     with pytest.raises(StaleCall, match="claimed"):
         await waiting.answer(other)
     await waiting.answer(by)
@@ -336,6 +344,53 @@ async def test_a_client_whose_server_ends_stays_present_at_the_next_one_and_acts
     assert len(waiting.oracle.handled(waiting.name)) == 1
 
 
+# -- actors and servers that leave -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("thaws", ["promptly", "later"])
+@pytest.mark.parametrize("step", PASSIVATE)
+async def test_a_claim_that_arrives_while_an_actor_leaves_is_made_once(waiting, store, traps, step, thaws):
+    """The actor stands still, and goes on as the claim arrives, or once another one has judged that."""
+    await at_ease(store)
+    await waiting.begin()
+    traps.arm(step, FREEZE)
+    pid = await traps.frozen(step)
+    claim = asyncio.create_task(waiting.claim())
+    if thaws == "later":
+        await claim
+    traps.thaw(pid)
+    assert (await claim).attempt == 1
+    await done(waiting, "claim", await claim)
+
+
+async def takes_nothing(server):
+    """Whether a server takes no further request."""
+    try:
+        return (await server.http.get("/ready")).status_code == httpx.codes.SERVICE_UNAVAILABLE
+    except httpx.TransportError:
+        return True
+
+
+@pytest.mark.parametrize("number", [KILL, signal.SIGTERM], ids=["killed", "drained"])
+async def test_of_a_claim_under_way_and_one_that_arrives_while_their_server_ends_one_is_made(waiting, store, traps, number):
+    await waiting.begin()
+    await at_ease(store, waiting.name)
+    clients = ["tab-1", "tab-2"]
+    async with serving(waiting.stack) as server, AsyncClient.connect(url=server.url, timeout_s=WITHIN_S) as through:
+        waiting.conversation = through.conversation(waiting.name)
+        await waiting.shown()
+        traps.arm(Step.ASK_2_JUDGED, FREEZE)
+        claims = [asyncio.create_task(waiting.claim("tab-1", key="x-tab-1"))]
+        pid = await traps.frozen(Step.ASK_2_JUDGED)
+        ending = asyncio.create_task(asyncio.to_thread(server.end, number))
+        await true(lambda: takes_nothing(server), "that the server takes nothing more")
+        claims.append(asyncio.create_task(waiting.claim("tab-2", key="x-tab-2")))
+        traps.thaw(pid)
+        await ending
+        async with serving(waiting.stack, "--port", str(httpx.URL(server.url).port)):
+            await one_has_it(waiting, clients, await asyncio.gather(*claims, return_exceptions=True))
+
+
 # -- Redis ------------------------------------------------------------------------------------------------------------------
 
 
@@ -382,3 +437,43 @@ async def test_redis_dies_before_and_after_a_clients_request_is_written(stack, c
     server.start()
     for (way, one), given in zip(found.items(), await asyncio.gather(*tasks), strict=True):
         await done(one, way, given)
+
+
+@pytest.mark.parametrize("how", ["killed", "still"])
+async def test_a_client_that_is_attached_carries_on_after_redis_was_away_for_long(
+    stack, client, store, oracle, server, waiting, programs, how
+):
+    """Its handler ends meanwhile; the call may be handed to it once more, since it counts as gone by then."""
+    call_it = calls(call("locate", {}))
+    text = stack.scenarios.add(waiting.name, call_it, call_it, "Done.")
+    waiting.conversation = await client.start("counter", text, conversation_id=waiting.name)
+    process = await programs.start("tab-1")
+    assert await programs.handles(1) == [("tab-1", 1)]
+    if how == "killed":
+        server.kill()
+    else:
+        os.kill(server._process.pid, FREEZE)
+    programs.open("tab-1")
+    await asyncio.sleep(AWAY_S)
+    if how == "killed":
+        server.start()
+    else:
+        os.kill(server._process.pid, signal.SIGCONT)
+
+    async def replied():
+        return (await waiting.conversation.state()).reply == "Done."
+
+    await true(replied, "that both calls are answered")
+    events = await oracle.at_rest(waiting.name)
+    results = [event.content for event in events if event.kind == "call_resolved"]
+    assert ['"tab-1"' in content for content in results] == [True, True]
+    first, second = [one.tool_call_id for event in events if event.kind == "model_answered" for one in event.calls]
+    handled = [one["key"] for one in oracle.handled(waiting.name)]
+    assert handled in ([first, second], [first, first, second])
+
+    async def is_present():
+        (present,) = await store.present(waiting.name)
+        return present.until > await store.now()
+
+    await true(is_present, "that the client is present again")
+    assert process.poll() is None

@@ -1,16 +1,15 @@
 """A turn without an actor: a worker, a client or the sweeper dies or freezes at each numbered step of a guest."""
 
-import asyncio
 import os
 import signal
 
 import pytest
+from as_guests import done, ended, messages, resting, sending, warm
 from fault_stack import WITHIN_S, trapped_stack
 from stack_fixture import open_gate
 
 from holdfast.actors.activation.guest import GUESTS
 from holdfast.actors.steps import Step
-from holdfast.client import Status
 from holdfast.testing import call, calls
 
 GUEST = [Step.GUEST_1_READ, Step.GUEST_2_WRITTEN]
@@ -23,22 +22,9 @@ def trapped():
         yield found
 
 
-async def done(conversation, reply="Done."):
-    state = await conversation.wait(timeout_s=WITHIN_S)
-    while state.running:
-        state = await conversation.wait(after=state.seq, timeout_s=WITHIN_S)
-    assert (state.status, state.reply) == (Status.IDLE, reply)
-
-
-async def warm(stack, client, name):
-    """Have a turn done, so that the client knows a worker that lives: the last test may have ended one."""
-    text = stack.scenarios.add(f"warm-{name}", "Done.")
-    await done(await client.start("till", text, conversation_id=f"warm-{name}"))
-
-
 @pytest.mark.gate
 async def test_a_turn_that_nobody_disturbs_has_no_actor(stack, client, store, oracle):
-    await warm(stack, client, "nobody")  # a worker that opens its app takes longer than a guest is waited for
+    await warm(stack, client)  # a worker that opens its app takes longer than a guest is waited for
     text = stack.scenarios.add("nobody", calls(call("look", {})), "Done.")
     conversation = await client.start("till", text, conversation_id="nobody")
     open_gate(stack, "nobody")
@@ -53,7 +39,7 @@ async def test_a_worker_that_dies_as_a_guest_loses_nothing_and_nothing_is_paid_t
     step = Step.GUEST_2_WRITTEN  # an outcome that is judged at once is recorded by the same write
     name = f"died-{step}"
     text = stack.scenarios.add(name, "Done.")
-    await warm(stack, client, f"{step}-{len(name)}")
+    await warm(stack, client)
     traps.arm(step, KILL)
     conversation = await client.start("till", text, conversation_id=name)
     await traps.sprung(step)
@@ -67,7 +53,7 @@ async def test_a_worker_that_dies_as_a_guest_between_two_calls_leaves_the_turn_t
     name = f"between-{step}"
     looks = 2 if step == Step.GUEST_1_READ else 1  # a run that is alone outstanding is judged without being read about
     text = stack.scenarios.add(name, calls(*[call("look", {})] * looks), "Done.")
-    await warm(stack, client, f"{step}-{len(name)}")
+    await warm(stack, client)
     traps.arm(step, KILL)
     conversation = await client.start("till", text, conversation_id=name)
     open_gate(stack, name)
@@ -79,7 +65,7 @@ async def test_a_worker_that_dies_as_a_guest_between_two_calls_leaves_the_turn_t
 
 async def test_a_guest_that_thaws_after_a_cancellation_writes_nothing(stack, client, store, oracle, traps):
     text = stack.scenarios.add("thaws", calls(call("look", {}), call("look", {})), "Done.", "Again.")
-    await warm(stack, client, "thaws")
+    await warm(stack, client)
     traps.arm(Step.GUEST_1_READ, FREEZE)
     conversation = await client.start("till", text, conversation_id="thaws")
     open_gate(stack, "thaws")
@@ -95,29 +81,6 @@ async def test_a_guest_that_thaws_after_a_cancellation_writes_nothing(stack, cli
 
 
 # -- clients ---------------------------------------------------------------------------------------------------------------
-
-
-async def resting(stack, client, name, *answers):
-    """A conversation that has done a turn, and that nobody owns."""
-    await warm(stack, client, f"before-{name}")
-    conversation = await client.start("till", stack.scenarios.add(name, "Done.", *answers), conversation_id=name)
-    await done(conversation)
-    return conversation
-
-
-def sending(stack, name, text):
-    """A process that sends one message, whose id is its text."""
-    return stack.python("-m", "holdfast.cli", "send", name, text, "--message-id", text)
-
-
-async def ended(process):
-    """The exit status of a process, once it has ended by itself."""
-    await asyncio.to_thread(process.communicate)
-    return process.returncode
-
-
-async def messages(store, name):
-    return [event.message_id for _, event in await store.read(name, after=3) if event.kind == "message_accepted"]
 
 
 async def test_a_client_that_dies_before_it_writes_a_message_has_sent_nothing(stack, client, store, oracle, traps):

@@ -7,6 +7,7 @@ import signal
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from as_guests import asked
 from fault_stack import WITHIN_S, at_ease, named, trapped_stack, true
 from stack_fixture import eventually, kill, open_gate, pid_of, sweeper_of
 
@@ -83,11 +84,6 @@ async def busy(stack, client, oracle, request):
     found = Busy(stack, client, oracle, f"b{request.node.name[-50:]}".translate({ord("["): "-", ord("]"): None}))
     await found.begin()
     return found
-
-
-def asked(stack, name):
-    """How often the model was asked for a conversation's next answer."""
-    return sum(name in str(request.body) for request in stack.model.requests)
 
 
 async def rests(conversation):

@@ -28,7 +28,7 @@ from .publisher import Publisher
 from .store import SimStore
 from .trace import Trace
 from .voters import ANAS_KEY, Voters
-from .workers import ADDRESS, Seat, SimWorker
+from .workers import ADDRESS, Seat, SimWorker, messages
 
 EPOCH_MS = 1_700_000_000_000
 PAUSED = 0.25
@@ -41,6 +41,8 @@ WATCHED = 0.1
 WATCHED_STUCK_AFTER_S = 400
 GUESTS = 0.8
 """The share of seeds whose clients accept starts and messages as guests."""
+SWEPT = 0.6
+"""In how many of these sweepers do what is due as guests. In the others actors do all of it."""
 CHATS = 0.3
 """In how many seeds people chat: the model calls few tools, conversations come to rest soon, and further messages come."""
 PARKED = 0.25
@@ -103,7 +105,9 @@ class World:
             self.timing = dataclasses.replace(self.timing, linger_ms=500)
             self.process_limits = dataclasses.replace(self.process_limits, max_actors=parked.choice((1, 2)))
             self.model.slow()
-        self.guests = random.Random(f"guests {seed}").random() < GUESTS
+        guests = random.Random(f"guests {seed}")
+        self.guests = guests.random() < GUESTS
+        self.swept = self.guests and guests.random() < SWEPT
         self.chats = random.Random(f"chats {seed}").random() < CHATS
         if self.chats:
             self.timing = dataclasses.replace(self.timing, linger_ms=500)
@@ -322,7 +326,8 @@ class World:
 
     async def _sweeping(self, process):
         store, actors = SimStore(self, process), SimActors(self)
-        sweep = Sweep(store, actors, timing=self.timing, process_limits=self.process_limits)
+        guests = messages(self, process, store) if self.swept else None
+        sweep = Sweep(store, actors, timing=self.timing, process_limits=self.process_limits, messages=guests)
         if self.watched:
             process.start(Watchdog(store, SimProcesses(self), timing=self.timing, process_limits=self.process_limits).run())
         self.couriers.begin(process, sweep.registry)
