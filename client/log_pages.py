@@ -11,7 +11,7 @@ from pydantic import Field
 
 from holdfast.conversation import Event, ids
 from holdfast.conversation.log.transcript import Transcript, taken_up
-from holdfast.conversation.records.events import MessageAccepted, ModelAnswered, TurnStarted
+from holdfast.conversation.records.events import CallResolved, MessageAccepted, ModelAnswered, TurnStarted
 from holdfast.conversation.text import jsontext
 from holdfast.errors import CorruptStore, InvalidInput, TurnNotFound
 from holdfast.persistence import Conversations
@@ -113,7 +113,7 @@ async def message_page(
 
 async def _messages_before(store: Conversations, conversation_id: str, limit: int, place: int, skip: int) -> MessagePage:
     """The page of the messages up to a place in the log, and of the `skip` messages behind it."""
-    entries, whole = await _region(store, conversation_id, place, _said_by, limit=limit, at_once=_ahead(limit))
+    entries, whole = await _region(store, conversation_id, place, _shown_by, limit=limit, at_once=_ahead(limit))
     found, more = _Messages(entries[0][0] - 1 if entries else 0), True
     await found.take(store, conversation_id, entries)
     stop = len(found.transcript.messages()) + skip
@@ -206,13 +206,17 @@ async def _region(
 ) -> tuple[list[tuple[int, Event]], bool]:
     """The entries up to a place in the log that have more than `limit` items, and whether they begin the log.
 
-    An event of `items` is one at which a fold can begin. Fewer are returned, but at least one, once a read is cut for its size.
+    A fold can begin at an event that has items and is no call's result; those in front of the first such event are not counted.
+    Fewer are returned, but at least one, once a read is cut for its size.
     """
-    entries, first, found = list[tuple[int, Event]](), place + 1, 0
+    entries, first, counted, found = list[tuple[int, Event]](), place + 1, 0, 0
     for reads in count(1):
         page = await store.read(conversation_id, before=first, limit=at_once) if first > 1 else ()
         entries, first = [*page, *entries], page[0][0] if page else 1
-        found += sum(items(event) for _, event in page)
+        for _, event in reversed(page):
+            counted += items(event)
+            if items(event) and not isinstance(event, CallResolved):
+                found = counted
         if first == 1 or found > limit or (found and (reads >= MOST_READS or len(page) < at_once)):
             break
     if not entries:
@@ -239,6 +243,11 @@ async def _completed(
 def _said_by(event: Event) -> int:
     """How many messages an event appends to those that are final; of a call's result none."""
     return len(taken_up(event)) or int(isinstance(event, ModelAnswered))
+
+
+def _shown_by(event: Event) -> int:
+    """How many messages an event appends, a call's result among them."""
+    return _said_by(event) or int(isinstance(event, CallResolved))
 
 
 def _begins(event: Event) -> int:

@@ -23,9 +23,8 @@ from .filters import ListQuery
 from .prices import cost_usd
 from .visit import Page, Query, Visit
 
-MOST_MESSAGES = 50
-"""The most messages that a page shows."""
-MOST_TURNS = 50
+MOST_MESSAGES, MOST_TURNS, MOST_EVENTS = 50, 20, 200
+"""The most messages and turns that a page shows, and the latest events of which its history is made."""
 AT_ONCE = 100
 
 
@@ -118,7 +117,7 @@ async def revoke(visit: Visit) -> Response:
 
 async def _page(visit: Visit, template: str) -> Response:
     found = visit.conversation
-    around = await around_of(found, messages=MOST_MESSAGES)
+    around = await around_of(found, messages=MOST_MESSAGES, events=MOST_EVENTS)
     state = around.state or await found.state()
     turns = turns_of(around.history, found.id)
     used = [turn.usage for turn in turns if turn.usage.model_calls]
