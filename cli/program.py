@@ -67,11 +67,13 @@ class Program:
             ended = True
         finally:
             leaving.cancel()
-            if not ended:
-                await _ended(process)
-            working.cancel()
+            try:
+                if not ended:
+                    await _ended(process)
+            finally:  # also if this is cancelled
+                working.cancel()
+                process._transport.close()  # type: ignore[attr-defined]  # noqa: SLF001 - nothing else closes its pipes
             await asyncio.gather(working, leaving, return_exceptions=True)
-            process._transport.close()  # type: ignore[attr-defined]  # noqa: SLF001 - nothing else closes its pipes
         if process.returncode:
             raise ProgramFailed(f"it exited with {process.returncode}{': ' if errors else ''}{errors}")
         return result_of(output)
