@@ -6,7 +6,7 @@ from pydantic import Field
 
 from holdfast.conversation import AgentSpec
 from holdfast.conversation.log.transcript import Transcript
-from holdfast.conversation.window import LeftOut, message_tokens, window
+from holdfast.conversation.window import LeftOut, window
 from holdfast.persistence import Store
 
 from .results import Result
@@ -45,9 +45,7 @@ async def context_view(store: Store, conversation_id: str) -> ContextView:
         record = await store.app(state.app)
         digest = record.agents.get(state.agent) if record is not None else None
     spec = await store.spec(digest) if digest is not None else None
-    messages = transcript.messages()
-    tokens = [message_tokens(one) for one in messages]
-    found = window(spec or AgentSpec(name=state.agent, model=""), messages, tokens, transcript.reported)
+    found = window(spec or AgentSpec(name=state.agent, model=""), transcript.messages(), transcript.reported)
     return ContextView(
         agent=state.agent,
         messages=found.messages,

@@ -9,8 +9,9 @@ the oldest messages are left out until the next quarter has room. Of a turn that
 it stays, so a request begins with what somebody asked.
 """
 
+import copy
 from collections import Counter, deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -131,26 +132,14 @@ def output_tokens(spec: AgentSpec) -> int:
     return min(budget // 4, MOST_OUTPUT)
 
 
-def window(spec: AgentSpec, messages: Sequence[Message], tokens: Sequence[int], reported: Mapping[int, int]) -> Window:
+def window(spec: AgentSpec, messages: Sequence[Message], reported: Mapping[int, int]) -> Window:
     """What an agent's next request has of the messages.
 
-    `tokens` are those of each message (`message_tokens`); `reported` says by an answer's place how many tokens its request had,
-    as far as the provider said so.
+    `reported` says by an answer's place how many tokens its request had, as far as the provider said so.
     """
-    budget, fixed = budget_of(spec), fixed_tokens(spec)
-    if spec.context is None or budget is None:
-        return Window(list(messages), fixed + sum(tokens))
-    fold = _Fold(spec.context, fixed, budget)
-    for place, message in enumerate(messages):
-        fold.add(place, message, tokens[place], reported.get(place))
-    fold.settle()
-    return Window(
-        messages=[fold.stubs.get(place) or messages[place] for place in fold.places()],
-        tokens=fold.corrected(fold.shown + fixed),
-        budget=budget,
-        left_out=fold.left_out(),
-        cached=fold.cached,
-    )
+    walk = Walk(spec)
+    walk.extend(messages, reported)
+    return walk.window()
 
 
 @dataclass(slots=True)
@@ -170,69 +159,98 @@ class _Group:
         last = self.members[-1][1]
         return message["role"] == "tool" or (message["role"] == "assistant" and last.get("finish_reason") == PAUSED)
 
-    def add(self, place: int, message: Message, tokens: int) -> None:
-        self.members.append((place, message, tokens))
-        self.size += tokens
 
+class Walk:
+    """The walk of `window` over a transcript, which can be continued as that grows.
 
-class _Fold:
-    """The walk over a transcript, one message after the other."""
+    Attributes:
+        length: How many messages it has passed.
+    """
 
-    def __init__(self, terms: Context, fixed: int, budget: int) -> None:
-        self._terms, self._fixed, self._budget = terms, fixed, budget
+    def __init__(self, spec: AgentSpec) -> None:
+        self.length = 0
+        self._terms, self._fixed, self._budget = spec.context or Context(), fixed_tokens(spec), budget_of(spec)
         self._groups: deque[_Group] = deque()
         self._asked: _Group | None = None  # what somebody asked, if the window begins after it
-        self._length = 0  # of the groups, in messages
+        self._kept = 0  # how many messages the groups have
         self._parts = PARTS
+        self._shown = 0  # tokens of what is sent
         self._since = 0  # tokens since the last step
-        self._stubbed: dict[int, LeftOut] = {}
+        self._cached = 0
+        self._stubs: dict[int, tuple[Message, LeftOut]] = {}
         self._left: list[LeftOut] = []
-        self.stubs: dict[int, Message] = {}
-        self.shown = 0
-        self.cached = 0
 
-    @property
-    def _room(self) -> int:
-        return self._budget * PARTS // self._parts - self._fixed
+    def copied(self) -> "Walk":
+        """A walk that goes on from here, and leaves this one as it is."""
+        copied, groups = copy.copy(self), deque(map(copy.copy, self._groups))
+        if groups:
+            groups[-1].members = list(groups[-1].members)  # the others get no more
+        vars(copied).update(_groups=groups, _stubs=dict(self._stubs), _left=list(self._left))
+        return copied
 
-    def corrected(self, tokens: int) -> int:
-        return tokens * self._parts // PARTS
+    def extend(self, messages: Iterable[Message], reported: Mapping[int, int]) -> None:
+        """The next messages of the transcript; of an answer at a place, how many tokens its request had, if that is known."""
+        for message in messages:
+            self._add(message, reported.get(self.length))
+            self.length += 1
 
-    def add(self, place: int, message: Message, tokens: int, reported: int | None) -> None:
-        """The next message of the transcript; of an answer, how many tokens its request had, if that is known."""
+    def window(self) -> Window:
+        """What a request has at this place, where the walk ends."""
+        self._settle()
+        groups = (*((self._asked,) if self._asked is not None else ()), *self._groups)
+        return Window(
+            messages=[
+                self._stubs[place][0] if place in self._stubs else message
+                for group in groups
+                for place, message, _ in group.members
+            ],
+            tokens=(self._shown + self._fixed) * self._parts // PARTS,
+            budget=self._budget,
+            left_out=tuple(sorted((*self._left, *(one for _, one in self._stubs.values())), key=lambda left: left.first)),
+            cached=self._cached,
+        )
+
+    def _add(self, message: Message, reported: int | None) -> None:
         goes_on = bool(self._groups) and self._groups[-1].goes_on_with(message)
         if not goes_on:
-            self.settle()
+            self._settle()
         if message["role"] == "assistant":
             self._answered(reported)
         if not goes_on:
             self._groups.append(_Group(message["role"]))
-        self._groups[-1].add(place, message, tokens)
-        self._length += 1
-        self.shown += tokens
+        tokens, group = message_tokens(message), self._groups[-1]
+        group.members.append((self.length, message, tokens))
+        group.size += tokens
+        self._kept += 1
+        self._shown += tokens
         self._since += tokens
 
     def _answered(self, reported: int | None) -> None:
-        estimate = self.shown + self._fixed
+        estimate = self._shown + self._fixed
         if reported is not None and estimate >= LEAST_TOKENS:
             self._parts = max(self._parts, min(-(-reported * PARTS // estimate), MOST_CORRECTED * PARTS))
-        self.cached = self._length + (self._asked is not None)
+        self._cached = self._kept + (len(self._asked.members) if self._asked is not None else 0)
 
-    def settle(self) -> None:
+    def _settle(self) -> None:
         """Take a step if the last one is a step's length ago, or if there is no room."""
-        step = max(self._room // STEPS, 1)
-        if self._since < step and self.shown <= self._room:
+        if self._budget is None:
             return
-        self._since, before = 0, (len(self.stubs), len(self._left), self._asked)
+        room = self._budget * PARTS // self._parts - self._fixed
+        step = max(room // STEPS, 1)
+        if self._since < step and self._shown <= room:
+            return
+        self._since, before = 0, (len(self._stubs), self._shown)
         self._retain()
-        while self.shown > self._room - step and len(self._groups) > 1:
-            if self._length - len(self._groups[0].members) < self._terms.keep and self.shown <= self._room:
+        while self._shown > room - step and len(self._groups) > 1:
+            if self._kept - len(self._groups[0].members) < self._terms.keep and self._shown <= room:
                 break
             self._leave_out(self._groups.popleft())
-        if (len(self.stubs), len(self._left), self._asked) != before:
-            self.cached = 0
+        if (len(self._stubs), self._shown) != before:
+            self._cached = 0
 
     def _retain(self) -> None:
+        if not self._terms.retain:
+            return
         turn, counts, sizes = 1, Counter[str](), Counter[str]()
         for group in reversed(self._groups):
             for place, message, tokens in reversed(group.members):
@@ -243,7 +261,7 @@ class _Fold:
                 counts[tool] += 1
                 sizes[tool] += tokens
                 exceeded = bounds.exceeded(age=turn, count=counts[tool], tokens=sizes[tool])
-                if exceeded is not None and place not in self.stubs:
+                if exceeded is not None and place not in self._stubs:
                     self._shorten(group, place, message, tokens, exceeded)
             turn += group.role == "user"
 
@@ -252,46 +270,36 @@ class _Fold:
         stub = {**message, "content": jsontext.dumps({"ok": _ok(message), "left_out": why})}
         saved = tokens - message_tokens(stub)
         if saved > 0:
-            self.stubs[place] = stub
             about = {"rule": Rule.RETAIN, "tokens": saved, "tool_call_id": message.get("tool_call_id", "")}
-            self._stubbed[place] = LeftOut(first=place, last=place, **about)
+            self._stubs[place] = stub, LeftOut(first=place, last=place, **about)
             group.size -= saved
-            self.shown -= saved
+            self._shown -= saved
 
     def _leave_out(self, group: _Group) -> None:
         """Leave out the oldest group. What somebody asked stays until all of its turn is left out."""
-        self._length -= len(group.members)
-        begins_turn = self._groups[0].role == "user"
+        self._kept -= len(group.members)
+        begins_turn, asked = self._groups[0].role == "user", self._asked
         if group.role == "user" and not begins_turn:
-            group, self._asked = self._asked or _Group(""), group
-        self._drop(group)
-        if begins_turn and self._asked is not None:
-            self._drop(self._asked)
-            self._asked = None
+            self._asked = group
+        else:
+            self._drop(group)
+        if asked is not None and (begins_turn or self._asked is not asked):
+            self._drop(asked)
+            self._asked = None if self._asked is asked else self._asked
 
     def _drop(self, group: _Group) -> None:
-        self.shown -= group.size
+        self._shown -= group.size
         for place, _, _ in group.members:
-            self.stubs.pop(place, None)
-            self._stubbed.pop(place, None)
-        if group.members:
-            last = group.members[-1][0]
-            self._left.append(LeftOut(first=group.first, last=last, rule=Rule.TRUNCATED, tokens=group.size))
-
-    def places(self) -> Iterator[int]:
-        """The places of the messages that are sent."""
-        for group in (*((self._asked,) if self._asked is not None else ()), *self._groups):
-            yield from (place for place, _, _ in group.members)
-
-    def left_out(self) -> tuple[LeftOut, ...]:
-        """What is not sent as it is, in the order of the transcript; messages that follow each other together."""
-        joined: list[LeftOut] = []
-        for one in sorted(self._left, key=lambda left: left.first):
-            if joined and joined[-1].last + 1 == one.first:
-                joined[-1] = joined[-1].model_copy(update={"last": one.last, "tokens": joined[-1].tokens + one.tokens})
-            else:
-                joined.append(one)
-        return tuple(sorted((*joined, *self._stubbed.values()), key=lambda left: left.first))
+            self._stubs.pop(place, None)
+        left = LeftOut(first=group.first, last=group.members[-1][0], rule=Rule.TRUNCATED, tokens=group.size)
+        while self._left and self._left[-1].first <= left.last + 1:  # they follow each other, but for what was asked
+            last = self._left.pop()
+            if last.last + 1 < left.first:
+                self._left.append(last)
+                break
+            ends = {"first": min(last.first, left.first), "last": max(last.last, left.last)}
+            left = left.model_copy(update={**ends, "tokens": last.tokens + left.tokens})
+        self._left.append(left)
 
 
 def _ok(message: Message) -> bool:

@@ -13,7 +13,7 @@ from holdfast.actors.memory import footprint
 from holdfast.actors.workers import ModelRequest
 from holdfast.conversation import AgentSpec, Event
 from holdfast.conversation.log.transcript import Transcript
-from holdfast.conversation.window import Window, message_tokens, window
+from holdfast.conversation.window import Walk, Window
 from holdfast.persistence import Conversations
 
 MOST_BYTES = 128 << 20
@@ -27,29 +27,44 @@ TRIES = 3
 """How often a transcript is read again because the log changed meanwhile."""
 
 
+@dataclass(slots=True)
+class _Walked:
+    """The walk over the settled messages of a transcript for the agent that last called its model: each is passed once."""
+
+    digest: str = ""
+    walk: Walk | None = None
+
+    def begin(self, spec: AgentSpec, settled: int) -> Walk:
+        """A walk that has passed no more than so many messages."""
+        if self.walk is None or self.digest != spec.digest or self.walk.length > settled:
+            self.digest, self.walk = spec.digest, Walk(spec)
+        return self.walk
+
+
 @dataclass(frozen=True, slots=True)
 class Reading:
     """The messages of a conversation as a model call begins, and the last log entry behind them with its place.
 
-    `settled` messages never change. `tokens` are estimates of the first of them, which are made once, when they are needed;
-    `reported` is what providers said of requests, as `window` takes it. `mark` identifies the log that was read: readings of
-    different logs of equal length differ.
+    `settled` messages never change; `walked` is the walk over the first of them. `reported` is what providers said of requests,
+    as `window` takes it. `mark` identifies the log that was read: readings of different logs of equal length differ.
     """
 
     messages: list[dict[str, Any]]
     mark: int
     last: tuple[int, Event] | None = None
     settled: int = 0
-    tokens: list[int] = field(default_factory=list)
+    walked: _Walked = field(default_factory=_Walked, compare=False)
     reported: Mapping[int, int] = field(default_factory=dict)
 
     def window(self, spec: AgentSpec) -> Window:
         """What an agent's request has of the messages."""
         if spec.context is None:
             return Window(self.messages, tokens=0)
-        self.tokens.extend(map(message_tokens, self.messages[len(self.tokens) : self.settled]))
-        rest = map(message_tokens, self.messages[self.settled :])
-        return window(spec, self.messages, [*self.tokens[: self.settled], *rest], self.reported)
+        walk = self.walked.begin(spec, self.settled)
+        walk.extend(self.messages[walk.length : self.settled], self.reported)
+        walk = walk.copied()
+        walk.extend(self.messages[self.settled :], self.reported)
+        return walk.window()
 
 
 @dataclass(slots=True)
@@ -58,7 +73,7 @@ class _Kept:
     tail: deque[tuple[int, Event]] = field(default_factory=lambda: deque(maxlen=OVERLAP))
     mark: int = 0
     size_bytes: int = OWN_BYTES
-    tokens: list[int] = field(default_factory=list)
+    walked: _Walked = field(default_factory=_Walked)
 
     @property
     def seq(self) -> int:
@@ -92,7 +107,7 @@ class Transcripts:
             kept.add(seq, event)
         self._keep(request.conversation_id, kept)
         fold, last = kept.transcript, kept.tail[-1] if kept.tail else None
-        return Reading(fold.messages(), kept.mark, last, fold.settled, kept.tokens, fold.reported)
+        return Reading(fold.messages(), kept.mark, last, fold.settled, kept.walked, fold.reported)
 
     def _taken(self, conversation_id: str) -> _Kept | None:
         kept = self._kept.pop(conversation_id, None)

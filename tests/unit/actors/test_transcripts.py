@@ -2,10 +2,9 @@
 
 import pytest
 
-from holdfast.actors.worker import transcripts
 from holdfast.actors.worker.transcripts import OVERLAP, OWN_BYTES, TRIES, Transcripts
 from holdfast.actors.workers import ModelRequest
-from holdfast.conversation import AgentSpec, Context
+from holdfast.conversation import AgentSpec, Context, window
 from holdfast.conversation.records.events import CallResolved, ConversationStarted, MessageAccepted, TurnStarted
 from holdfast.conversation.window import message_tokens
 
@@ -129,7 +128,7 @@ async def test_they_are_bounded_in_bytes_however_short_they_are():
 
 async def test_what_is_sent_is_within_the_agents_budget_and_each_message_is_counted_once(monkeypatch):
     counted = []
-    monkeypatch.setattr(transcripts, "message_tokens", lambda message: counted.append(message) or message_tokens(message))
+    monkeypatch.setattr(window, "message_tokens", lambda message: counted.append(message) or message_tokens(message))
     terms = AgentSpec(name="desk", model="m", context=Context(budget=1000))
     store, kept = Log(log(*(f"{n} {'x' * 200}" for n in range(40)))), Transcripts()
     reading = await kept.reading(store, request(store.events))

@@ -32,7 +32,7 @@ def result(call, words, name="look"):
 
 
 def sent(of, messages, reported=None):
-    return window(of, messages, [message_tokens(one) for one in messages], reported or {})
+    return window(of, messages, reported or {})
 
 
 def turns(number, size=200, *, calls=True):
