@@ -5,15 +5,19 @@ from holdfast.conversation.terms.parts import in_chat_format, in_words
 
 from .conversation import AsyncConversation
 
+FEW, MANY = 20, 400
+"""How many events are looked through: most often the last ones say it."""
+
 
 async def last_words(conversation: AsyncConversation) -> str:
     """What was said last in a conversation, by its model or its user; empty if that is not among its latest events."""
-    for event in reversed(await conversation.latest()):
-        match event.body:
-            case ModelAnswered(content=str(text)) | MessageAccepted(text=text) if (
-                said := in_words(in_chat_format(text))
-            ).strip():
-                return said
-            case _:
-                pass
+    for most in (FEW, MANY):
+        for event in reversed(await conversation.latest(most)):
+            match event.body:
+                case ModelAnswered(content=str(text)) | MessageAccepted(text=text) if (
+                    said := in_words(in_chat_format(text))
+                ).strip():
+                    return said
+                case _:
+                    pass
     return ""

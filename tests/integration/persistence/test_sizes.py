@@ -329,7 +329,7 @@ async def test_a_page_of_large_calls_reads_no_more_than_it_may_have(proxy, throu
     assert proxy.answered_bytes <= PAGE_BYTES + 100_000
 
 
-async def test_the_first_message_of_a_long_conversation_is_read_without_the_others(proxy, through):
+async def test_the_ends_of_a_long_conversation_are_read_without_what_is_between(proxy, through):
     writer = await Writer.of(through, "c-1")
     await writer.do(start("first"), begin(), reply("first"))
     for _ in range(30):
@@ -343,6 +343,15 @@ async def test_the_first_message_of_a_long_conversation_is_read_without_the_othe
     assert [message["content"] for message in first.items] == ["first", "first"]
     assert [turn.reply for turn in turns.items] == ["first"]
     assert proxy.answered_bytes <= 2_000_000  # of 6 MB
+
+    proxy.answered_bytes = 0
+    last = await conversation.messages_page(limit=2, before="end")
+    turns = await conversation.turns_page(limit=1, before="end")
+    turn = await conversation.turn("t31")
+
+    assert [message["content"][0] for message in last.items] == ["m", "r"]
+    assert turns.items == [turn]
+    assert proxy.answered_bytes <= 4_000_000
 
 
 async def test_the_latest_events_are_read_from_the_end(proxy, through):
