@@ -228,9 +228,10 @@ def _arguments(
     tools = prompt.tools(spec, hidden)
     sealed = any((message.get("provider") or {}).get("route") == f"{route}{RESPONSES}" for message in messages)
     interface = RESPONSES if sealed and _by_responses(called, route, tools) else ""
+    sent = prompt.messages(messages, instructions=spec.instructions, route=route + interface, anthropic=anthropic)
     return {
         **copy.deepcopy(called),
-        "messages": prompt.messages(messages, instructions=spec.instructions, route=route + interface, anthropic=anthropic),
+        "messages": prompt.marked(sent) if anthropic and spec.context is not None else sent,
         **({"tools": tools} if tools else {}),
         **({"container": waiting} if anthropic and (waiting := prompt.container(messages)) else {}),
         "stream": True,
