@@ -39,7 +39,8 @@ class SimWorker(Worker):
     async def _connected(self):
         return self._given
 
-    async def _model(self, store, app, request, spec, messages, *, rules):
+    async def _model(self, store, app, request, spec, reading, *, rules):
+        messages = reading.messages
         self._world.ledger.requested(request.conversation_id, request.effect_id, messages)
         await self._world.pause(self._world.model.seconds())
         answer = self._world.model.answer(request, messages)
