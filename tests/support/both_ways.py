@@ -112,6 +112,7 @@ async def showing(client, _):
         await raised(conversation.messages_page(after="none")),
         await raised(conversation.messages_page(before="none")),
         await raised(conversation.messages_page(before="end", after="1.0")),
+        await conversation.context(),
         await conversation.turns(),
         await conversation.turns_page(limit=1),
         await conversation.turns_page(limit=1, before="end"),

@@ -1,0 +1,59 @@
+"""`holdfast show --context`: what the model is sent of a conversation, and what is left out."""
+
+import asyncio
+import json
+from contextlib import asynccontextmanager
+
+import pytest
+from hosted import stored
+from stores import WithActors
+from writer import DESK, Writer, begin, reply, send, start
+
+from holdfast.cli import session
+from holdfast.cli.app import run
+from holdfast.cli.errors import ExitCode
+from holdfast.cli.session import Reached
+from holdfast.client import AsyncClient
+from holdfast.client.stack_gateway import StackGateway
+from holdfast.conversation import Context
+
+
+@pytest.fixture(params=[None, Context(budget=1500)], ids=["whole", "window"])
+def terms(request, monkeypatch):
+    """The terms of an agent whose conversation has had forty turns and is in the next one."""
+
+    async def made():
+        spec = DESK.model_copy(update={"context": request.param})
+        store = await stored(spec)
+        writer = await Writer.of(store, "c-1")
+        writer.spec = spec
+        await writer.do(start("0", spec=writer.spec), begin())
+        for number in range(40):
+            await writer.do(reply("yes " * 40), send(f"question {number}"), begin())
+        return store, writer
+
+    store, writer = asyncio.run(made())
+
+    @asynccontextmanager
+    async def reached(_):
+        stack = WithActors(store, writer)
+        yield Reached(AsyncClient(StackGateway(stack, timeout_s=10)), stack)
+
+    monkeypatch.setattr(session, "reached", reached)
+    return request.param
+
+
+def test_the_messages_that_are_sent_and_a_line_for_what_is_not(terms, capsys):
+    assert run(["show", "c-1", "--context"]) == ExitCode.DONE
+    said = capsys.readouterr().out
+    assert "question 39" in said
+    assert ("question 2\n" in said) is (terms is None)
+    assert ("Left out: messages 1 to " in said) is (terms is not None)
+    assert (" of 1050 tokens" in said) is (terms is not None)
+    assert run(["show", "c-1", "--json"]) == ExitCode.DONE
+    assert "context" not in json.loads(capsys.readouterr().out)
+    assert run(["show", "c-1", "--context", "--json"]) == ExitCode.DONE
+    shown = json.loads(capsys.readouterr().out)
+    assert len(shown["messages"]) == 81
+    assert (len(shown["context"]["messages"]) < 40) is (terms is not None)
+    assert [one["rule"] for one in shown["context"]["left_out"]] == (["truncated"] if terms else [])
