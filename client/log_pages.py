@@ -187,9 +187,9 @@ async def _beginning(store: Conversations, conversation_id: str, number: int, tu
         halved = not halved
         share = (high - low) // 2 if halved else (high - low) * (number - begun - 1) // (last - begun) - PROBED // 2
         place = seq = low + max(share, 0)
-        starts = dict[int, int]()
+        starts, limit = dict[int, int](), PROBED
         while not starts and seq < high:
-            page = await store.read(conversation_id, after=seq, limit=PROBED)
+            page, limit = await store.read(conversation_id, after=seq, limit=limit), min(2 * limit, READ_AT_ONCE)
             starts = {int(event.turn_id[1:]): one for one, event in page if isinstance(event, TurnStarted)}
             seq = page[-1][0] if page else high
         if number in starts:

@@ -139,6 +139,22 @@ async def test_a_page_of_a_long_conversation_reads_what_it_is_made_of(store, con
     assert sum(read) < 300
 
 
+@pytest.mark.parametrize("long", [0, 3, 7])
+async def test_a_turn_is_found_beside_one_that_is_much_longer_in_few_reads(store, conversation, monkeypatch, long):
+    writer = await Writer.of(store, "c-1")
+    await writer.do(start("0"), begin())
+    for number in range(8):
+        for _ in range(300 if number == long else 0):
+            await writer.do(call("lookup"), finish())
+        await writer.do(reply(f"done {number}"), send(), begin())
+    turns = await conversation.turns()
+    read = counted(store, monkeypatch)
+
+    assert [await conversation.turn(f"t{number}") for number in range(1, 10)] == turns
+    assert writer.state.seq > 900
+    assert len(read) < 9 * 16
+
+
 async def test_results_take_their_places_behind_the_cursor_again(store, conversation):
     writer = await talk(store, 2)
     await writer.do(call("lookup", "lookup"))
