@@ -8,6 +8,7 @@ PARTS = {
     "pages": "a page of what is pending, by how much is pending",
     "history": "bytes and revival by the length of the history",
     "long_logs": "a page of messages, one turn and one event to an open page, by the length of the history",
+    "window": "model calls of a conversation that grows, in a window",
     "command": "`holdfast pending` as a process, the first paint of `holdfast inbox`",
     "server": "what HTTP adds, idle event streams, decisions a second",
     "inbox": "the inbox in a browser, with 1,000 calls that wait",

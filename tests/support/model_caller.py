@@ -107,8 +107,11 @@ class Caller:
         """The log so far."""
         return list(self.writer.events)
 
-    async def call(self) -> ModelReplied | ModelFailed:
-        """Make the model call that is outstanding; what came of it, which the log has not taken in yet."""
+    async def call(self, messages: list[dict[str, Any]] | None = None) -> ModelReplied | ModelFailed:
+        """Make the model call that is outstanding; what came of it, which the log has not taken in yet.
+
+        It is sent these messages, or all.
+        """
         state = self.writer.state
         request = ModelRequest(
             code="k",
@@ -126,7 +129,7 @@ class Caller:
             self,
             request,
             spec=self.spec,
-            messages=self.transcript.messages(),
+            messages=self.transcript.messages() if messages is None else messages,
             agent=agent,
             loop=lambda: self.app_loop,
             rules=rules,
