@@ -5,8 +5,10 @@ import dataclasses
 from unittest import mock
 
 from holdfast.actors.activation import effect_runner, guest
+from holdfast.actors.activation.judge import Held
+from holdfast.actors.answers import Replied
 from holdfast.actors.worker.bench import at_any_time
-from holdfast.conversation import evolve
+from holdfast.conversation import Wake, evolve
 from holdfast.persistence import MemoryStore
 from holdfast.registry.messages import Messages
 
@@ -67,9 +69,32 @@ def a_guest_that_skips_the_pause():
     return mock.patch.object(guest, "begun", begun)
 
 
+def a_sweep_that_leaves_actors_out():
+    """What a sweeper may not do as a guest counts as done."""
+    accepted = Messages.accepted
+
+    async def content(self, delivery):
+        result = await accepted(self, delivery)
+        return Replied(None) if result is None and isinstance(delivery.command, Wake) else result
+
+    return mock.patch.object(Messages, "accepted", content)
+
+
+def a_guest_that_sees_no_clients():
+    """A wake that a guest judges is not told which clients are there: nobody is missed, unless an actor looks."""
+    seeing = Held.seeing
+
+    async def blind(self, command):
+        return command if not self.token and isinstance(command, Wake) else await seeing(self, command)
+
+    return mock.patch.object(Held, "seeing", blind)
+
+
 GUESTS = (
     a_guest_that_writes_though_owned,
     a_guest_that_judges_an_old_state,
     work_of_a_guest_that_nobody_is_told_of,
     a_guest_that_skips_the_pause,
+    a_sweep_that_leaves_actors_out,
+    a_guest_that_sees_no_clients,
 )

@@ -41,7 +41,7 @@ WATCHED = 0.1
 WATCHED_STUCK_AFTER_S = 400
 GUESTS = 0.8
 """The share of seeds whose clients accept starts and messages as guests."""
-SWEPT = 0.6
+SWEPT = 0.4
 """In how many of these sweepers do what is due as guests. In the others actors do all of it."""
 CHATS = 0.3
 """In how many seeds people chat: the model calls few tools, conversations come to rest soon, and further messages come."""
@@ -105,9 +105,8 @@ class World:
             self.timing = dataclasses.replace(self.timing, linger_ms=500)
             self.process_limits = dataclasses.replace(self.process_limits, max_actors=parked.choice((1, 2)))
             self.model.slow()
-        guests = random.Random(f"guests {seed}")
-        self.guests = guests.random() < GUESTS
-        self.swept = self.guests and guests.random() < SWEPT
+        self.guests = random.Random(f"guests {seed}").random() < GUESTS
+        self.swept = self.guests and random.Random(f"sweepers {seed}").random() < SWEPT
         self.chats = random.Random(f"chats {seed}").random() < CHATS
         if self.chats:
             self.timing = dataclasses.replace(self.timing, linger_ms=500)
