@@ -1,7 +1,8 @@
 """What of a transcript is sent to the model: a pure function of the messages, the agent's terms and the providers' counts.
 
 Tokens are estimated from bytes. Each answer says how many tokens its request really had, and the estimates of later requests
-are corrected by the largest such difference; so no tokenizer is needed, and every process comes to the same result.
+under the same spec are corrected by the largest such difference: no tokenizer is needed, and every process comes to the same
+result.
 
 What is sent changes its beginning only in steps, a quarter of the room apart, since a provider's cache of prompts knows a
 request by its beginning. A step is taken before a message, never between a call and its results: old results become stubs, and
@@ -14,7 +15,7 @@ from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypeAlias
 
 from pydantic import Field
 
@@ -24,7 +25,9 @@ from holdfast.conversation.terms.context import MOST_OUTPUT, Context
 from holdfast.conversation.terms.spec import AgentSpec
 from holdfast.conversation.text import jsontext
 
-Message = dict[str, Any]
+Message: TypeAlias = dict[str, Any]
+Reported: TypeAlias = Mapping[int, tuple[str, int]]
+"""By an answer's place: the digest of the spec, and how many tokens the request had, as far as the provider said so."""
 
 MESSAGE_TOKENS = 4
 """What a message has besides its words: its role and its bounds."""
@@ -132,11 +135,8 @@ def output_tokens(spec: AgentSpec) -> int:
     return min(budget // 4, MOST_OUTPUT)
 
 
-def window(spec: AgentSpec, messages: Sequence[Message], reported: Mapping[int, int]) -> Window:
-    """What an agent's next request has of the messages.
-
-    `reported` says by an answer's place how many tokens its request had, as far as the provider said so.
-    """
+def window(spec: AgentSpec, messages: Sequence[Message], reported: Reported) -> Window:
+    """What an agent's next request has of the messages; `reported` is what providers said of earlier ones."""
     walk = Walk(spec)
     walk.extend(messages, reported)
     return walk.window()
@@ -169,6 +169,7 @@ class Walk:
 
     def __init__(self, spec: AgentSpec) -> None:
         self.length = 0
+        self._digest = spec.digest
         self._terms, self._fixed, self._budget = spec.context or Context(), fixed_tokens(spec), budget_of(spec)
         self._groups: deque[_Group] = deque()
         self._asked: _Group | None = None  # what somebody asked, if the window begins after it
@@ -188,10 +189,11 @@ class Walk:
         vars(copied).update(_groups=groups, _stubs=dict(self._stubs), _left=list(self._left))
         return copied
 
-    def extend(self, messages: Iterable[Message], reported: Mapping[int, int]) -> None:
-        """The next messages of the transcript; of an answer at a place, how many tokens its request had, if that is known."""
+    def extend(self, messages: Iterable[Message], reported: Reported) -> None:
+        """The next messages of the transcript. Reports on requests under another spec do not count."""
         for message in messages:
-            self._add(message, reported.get(self.length))
+            digest, tokens = reported.get(self.length, ("", 0))
+            self._add(message, tokens if digest == self._digest else None)
             self.length += 1
 
     def window(self) -> Window:

@@ -5,7 +5,7 @@ continued only if it is known to be a prefix of the call's log: its last entries
 """
 
 from collections import OrderedDict, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +13,7 @@ from holdfast.actors.memory import footprint
 from holdfast.actors.workers import ModelRequest
 from holdfast.conversation import AgentSpec, Event
 from holdfast.conversation.log.transcript import Transcript
-from holdfast.conversation.window import Walk, Window
+from holdfast.conversation.window import Reported, Walk, Window
 from holdfast.persistence import Conversations
 
 MOST_BYTES = 128 << 20
@@ -54,7 +54,7 @@ class Reading:
     last: tuple[int, Event] | None = None
     settled: int = 0
     walked: _Walked = field(default_factory=_Walked, compare=False)
-    reported: Mapping[int, int] = field(default_factory=dict)
+    reported: Reported = field(default_factory=dict)
 
     def window(self, spec: AgentSpec) -> Window:
         """What an agent's request has of the messages."""

@@ -38,12 +38,14 @@ class Transcript:
 
     Attributes:
         seq: The place of the last event.
-        reported: By an answer's place among the messages: how many tokens its request had, if the provider said so.
+        reported: By an answer's place among the messages: the digest of its turn's spec, and how many tokens its request had,
+            if the provider said so.
     """
 
     def __init__(self) -> None:
         self.seq = 0
-        self.reported: dict[int, int] = {}
+        self.reported: dict[int, tuple[str, int]] = {}
+        self._spec_digest = ""
         self._messages: list[dict[str, Any]] = []
         self._queued: dict[int, Content] = {}
         self._round: tuple[RequestedCall, ...] = ()
@@ -57,6 +59,7 @@ class Transcript:
                 self._queued[seq] = event.text
             case events.TurnStarted() | events.InputJoined():
                 self._ask(taken_up(event))
+                self._spec_digest = getattr(event, "spec_digest", self._spec_digest)
             case events.InputSuperseded():
                 for message in event.message_seqs:
                     self._queued.pop(message, None)
@@ -65,7 +68,7 @@ class Transcript:
             case ModelAnswered():
                 self._close_round()
                 if event.input_tokens is not None:
-                    self.reported[len(self._messages)] = event.input_tokens
+                    self.reported[len(self._messages)] = self._spec_digest, event.input_tokens
                 self._messages.append(_assistant(event))
                 self._round = event.calls
             case CallResolved():

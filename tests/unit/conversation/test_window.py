@@ -32,7 +32,7 @@ def result(call, words, name="look"):
 
 
 def sent(of, messages, reported=None):
-    return window(of, messages, reported or {})
+    return window(of, messages, {place: (of.digest, tokens) for place, tokens in (reported or {}).items()})
 
 
 def turns(number, size=200, *, calls=True):
@@ -177,8 +177,9 @@ def test_counts_of_the_provider_correct_the_estimates():
     assert found.fits
     assert len(found.messages) < len(plain.messages)
     assert 2 * sum(map(message_tokens, found.messages)) <= budget_of(of)
-    lies = dict.fromkeys(places, 10**9)
-    assert sent(of, messages, lies).messages
+    assert sent(of, messages, dict.fromkeys(places, 10**9)).messages
+    others = window(of, messages, dict.fromkeys(places, ("another spec", 10**9)))
+    assert others.messages == plain.messages
 
 
 def test_a_paused_answer_stays_with_what_continues_it():
