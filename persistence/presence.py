@@ -80,7 +80,11 @@ class Presence(Database, Protocol):
         """
 
     async def present(self, conversation_id: str) -> tuple[Present, ...]:
-        """The known clients, those that are gone included (`until` has passed). An unreadable one is left out."""
+        """The known clients, those that are gone included (`until` has passed). An unreadable one is left out.
+
+        Raises:
+            StoreUnavailable: Also if the store did not answer a short while ago: clients that live could not renew then.
+        """
 
     async def forget_clients(self, conversation_id: str, names: Sequence[str]) -> None:
         """Forget clients whose departure was judged, if they are still gone for `LEAVES_MS`: one may have come back since."""

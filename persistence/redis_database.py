@@ -1,6 +1,7 @@
 """The Redis under a store: checks of server and layout, the store's id, and retries."""
 
 import asyncio
+import math
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -71,6 +72,7 @@ class RedisDatabase(Reads):
         self.payloads = Payloads(self.namespace, lambda: self.store_id, cipher)
         self._room = _Room(AT_ONCE)
         self._closed = False
+        self._away_at = -math.inf  # when an operation was last given up, by the monotonic clock
         self._blocked = 0
         self._redis: Any = client(url, lambda: self.store_id)
         self._blocking: Any = client(url, lambda: self.store_id, blocking=True)
@@ -173,6 +175,7 @@ class RedisDatabase(Reads):
                 if self._revive is not None and _gone(error.__cause__) and await self._revive():
                     give_up = time.monotonic() + self._retry_s
                 if time.monotonic() + backoff.pause_s > give_up:
+                    self._away_at = time.monotonic()
                     raise
             await backoff.sleep()
 

@@ -1,10 +1,20 @@
 """The presence of clients in Redis: of each conversation a hash of clients, and a sorted set by until when they are present."""
 
+import time
 from collections.abc import Sequence
 from typing import Any
 
-from holdfast.conversation.terms.presence import GONE_MS, KEPT_MS, LEAVES_MS, MOST_CLIENTS, MOST_OF_ONE, OnDetach, Present
-from holdfast.errors import ConversationNotFound, TooManyClients
+from holdfast.conversation.terms.presence import (
+    GONE_MS,
+    KEPT_MS,
+    LEAVES_MS,
+    MOST_CLIENTS,
+    MOST_OF_ONE,
+    RENEW_MS,
+    OnDetach,
+    Present,
+)
+from holdfast.errors import ConversationNotFound, StoreUnavailable, TooManyClients
 from holdfast.store_clock import StoreClock, steady_ms
 
 from .presence import MOST_KNOWN, OF_PRINCIPAL, client_key, readable_clients
@@ -12,6 +22,8 @@ from .redis_database import RedisDatabase
 
 RENEWED_AT_ONCE = 256
 """How many clients are renewed in one round trip."""
+RENEWED_AGAIN_S = 2 * RENEW_MS / 1000
+"""Seconds after which each living client has renewed its presence, once the server answers again."""
 LATEST = 10**15
 """The latest time (ms UTC) that is read."""
 LETTERS = {OnDetach.KEEP: "k", OnDetach.CANCEL: "c"}
@@ -79,6 +91,8 @@ class RedisPresence(RedisDatabase):
         await self._on(conversation_id, "detach", conversation_id, *said, KEPT_MS, LEAVES_MS)
 
     async def present(self, conversation_id: str) -> tuple[Present, ...]:
+        if time.monotonic() - self._away_at < RENEWED_AGAIN_S:
+            raise StoreUnavailable("the server did not answer until a moment ago, and clients have yet to renew their presence")
         here, clients = self._keys.here(conversation_id), self._keys.clients(conversation_id)
         members, records = await self._pipe(
             lambda pipe: [pipe.zrange(here, 0, -1, withscores=True), pipe.hgetall(clients)], atomic=True

@@ -9,8 +9,9 @@ from redis_server import RedisServer
 from writer import APP, DESK, Writer, begin, call, cancel, finish, reply, resolve, send, start
 
 from holdfast.conversation import Answer
+from holdfast.conversation.terms.presence import Present
 from holdfast.errors import ConfigurationError, CorruptStore, Fenced, StoreUnavailable, UnsupportedServer, WrongStore
-from holdfast.persistence import RedisStore, TakeoverReason
+from holdfast.persistence import RedisStore, TakeoverReason, redis_presence
 from holdfast.persistence.keys import STORE_ID
 
 
@@ -357,3 +358,20 @@ def test_a_server_of_ones_own_ends_with_its_block(tmp_path):
         assert server.socket.exists()
         process = server._process
     assert process.poll() is not None
+
+
+async def test_whoever_could_not_renew_during_an_outage_is_not_taken_for_gone_at_its_end(monkeypatch):
+    with RedisServer(appendonly="yes", appendfsync="always") as server:
+        store = RedisStore(server.url, retry_s=0.1)
+        await store.open()
+        await (await Writer.of(store, "c-1")).do(start(), begin())
+        await store.attach("c-1", Present(client_id="tab-1", tools=("locate",)))
+        server.kill()
+        with pytest.raises(StoreUnavailable):
+            await store.now()
+        server.start()
+        with pytest.raises(StoreUnavailable, match="have yet to renew their presence"):
+            await store.present("c-1")
+        monkeypatch.setattr(redis_presence, "RENEWED_AGAIN_S", 0)
+        assert [one.client_id for one in await store.present("c-1")] == ["tab-1"]
+        await store.close()
