@@ -1,10 +1,32 @@
+import asyncio
+import contextlib
+from pathlib import Path
+
+import folder_stack
 import pytest
 from collector import Collector
-from stack_fixture import Scenarios, end_stack, start_stack
+from stack_fixture import Scenarios, end_other_namespaces, end_stack, start_stack
 
 from holdfast.client import AsyncClient
+from holdfast.errors import HoldfastError
 from holdfast.persistence import RedisStore
 from holdfast.testing import ModelServer
+
+FOLDER = Path(__file__).parent
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item, nextitem):
+    folder_stack.after(item, nextitem)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def others_end(request):
+    """The namespaces that the tests of a file have had for themselves end with it: idle ones slow the other tests down."""
+    yield
+    if folder_stack.is_open(request.session, FOLDER):
+        with contextlib.suppress(HoldfastError, AssertionError):
+            asyncio.run(end_other_namespaces())
 
 
 @pytest.fixture(scope="session")
@@ -15,13 +37,13 @@ def collector():
 
 
 @pytest.fixture(scope="session")
-def stack(collector):
+def stack(collector, request):
     scenarios = Scenarios()
     exports = {"OTEL_EXPORTER_OTLP_ENDPOINT": collector.url, "OTEL_BSP_SCHEDULE_DELAY": "100"}  # to those who trace
-    with ModelServer(script=scenarios) as model:
-        running = start_stack(model, scenarios, **exports)
+    with folder_stack.ends_with_folder(request, FOLDER) as opened:
+        running = start_stack(opened.enter_context(ModelServer(script=scenarios)), scenarios, **exports)
+        opened.callback(end_stack, running)
         yield running
-        end_stack(running)
 
 
 @pytest.fixture

@@ -173,9 +173,17 @@ async def end_actors(client: AsyncClient) -> None:
     await asyncio.to_thread(eventually, lambda: not _ended(family), what=f"the end of {family}")
 
 
-def _ended(family: str) -> list[str]:
+async def end_other_namespaces() -> None:
+    """End the actors of all namespaces of the stack but the default one."""
+    async with AsyncClient.connect("shop_app:app", timeout_s=60) as client:
+        own = (await client.gateway.stack.transport()).settings.family
+        await asyncio.to_thread(eventually, lambda: not _ended("holdfast:", but=own), what="the end of other namespaces")
+
+
+def _ended(family: str, *, but: str | None = None) -> list[str]:
     """The names of what there was; each is ended, sweepers first, since they make others."""
-    names = sorted(named(family), key=lambda name: not name.endswith(":sweeper"))
+    found = [name for name in named(family) if but is None or not name.startswith(but)]
+    names = sorted(found, key=lambda name: not name.endswith(":sweeper"))
     for name in names:
         with contextlib.suppress(ValueError):  # it has ended by itself
             ray.kill(ray.get_actor(name, namespace=RAY_NAMESPACE))

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import folder_stack
 import pytest
 from stack_fixture import RunningStack, Scenarios, end_stack, start_stack
 
@@ -122,17 +123,22 @@ async def _end(conversation: AsyncConversation) -> Any:
     return state
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item, nextitem):
+    folder_stack.after(item, nextitem)
+
+
 @pytest.fixture(scope="session")
-def stack():
+def stack(request):
     scenarios = Scenarios()
     before = dict(os.environ)
-    with ModelServer(script=scenarios) as model:
-        running = start_stack(model, scenarios)
+    with folder_stack.ends_with_folder(request, Path(__file__).parent) as opened:
+        running = start_stack(opened.enter_context(ModelServer(script=scenarios)), scenarios)
+        opened.callback(shutil.rmtree, running.home.runtime, ignore_errors=True)
+        opened.callback(end_stack, running)
         os.environ.clear()
         os.environ.update(before)  # the commands are told in their own environment
         yield running
-        end_stack(running)
-        shutil.rmtree(running.home.runtime, ignore_errors=True)
 
 
 @pytest.fixture(scope="session")
