@@ -219,10 +219,10 @@ def _ruled(draft: Draft, call: Call, command: RunRuled) -> None:
             _ask_first(draft, call, ruled)
         case RuleEffect.ASK:  # an approved call needs no grant
             schedule(draft, call.model_copy(update={"resumed": call.resumed + 1, "grants": ()}))
+        case RuleEffect.ALLOW if call.executor is Executor.CLIENT and not granting.in_force(draft, call):
+            _ask_first(draft, call, granting.ENDED)  # however late it is: another run would find the same
         case RuleEffect.ALLOW if command.is_late(draft.now) or call.executor is not Executor.CLIENT:
             schedule(draft, call.model_copy(update={"resumed": call.resumed + 1}))
-        case RuleEffect.ALLOW if not granting.in_force(draft, call):
-            _ask_first(draft, call, granting.ENDED)
         case RuleEffect.ALLOW:
             hand_over(draft, call)
 

@@ -134,13 +134,14 @@ def test_a_call_that_another_ones_grant_has_let_go_is_judged_too(begun):
     assert executions(begun) == []
 
 
-def test_a_call_whose_grant_ends_before_it_is_handed_over_asks_a_person(begun):
+@pytest.mark.parametrize("until_ms", [None, 0], ids=["in time", "too late"])
+def test_a_call_whose_grant_ends_before_it_is_handed_over_asks_a_person(begun, until_ms):
     first, second = begun.call("share", "share")
     begun.resolve(Approve(scope=SHARES), first)
     [grant] = begun.state.grants
     begun.do(Revoke(grant_id=grant.grant_id, request_id="r-1"))
 
-    ruled(begun, second)
+    ruled(begun, second, until_ms=until_ms)
 
     assert begun.suspension(second).kind is SuspensionKind.APPROVAL
     assert begun.log[-1].rule_reason == ENDED.reason
