@@ -215,7 +215,7 @@ class Worker:
     async def _tool_run(self, request: RunRequest) -> WorkAnswer:
         store, runtime = await self._open()
         self._refuse_if_leaving()
-        spec = await self._specs.spec(store, request.spec_digest)
+        spec = await self._spec(store, request.spec_digest)
         inputs = await tool_run.inputs_of(store, request)
         agent = agent_of(runtime.app, request.agent)
         tool = agent.tool(request.tool) if agent is not None else None
@@ -397,7 +397,7 @@ class Worker:
         if agent is not None and agent.spec.digest == request.spec_digest:
             spec = agent.spec  # the spec that was imported, whatever the store has under its digest
         else:
-            spec = await self._specs.spec(store, request.spec_digest)
+            spec = await self._spec(store, request.spec_digest)
         bench = self._bench_at(store, runtime.latest)
         turn = await turn_of(store, request, agent)
         rules = CallRules(bench.rules, await bench.rules.rules(request.agent), request.agent, turn)
@@ -426,22 +426,17 @@ class Worker:
             return model_outcome.overflowing(request.effect_id, asked)
         counts = ModelCounts(self._counts, spec.model)
         with model_span(request, spec, asked.messages, self.secrets.content) as span:
-            outcome = await model.call(
-                store,
-                request,
-                spec=spec,
-                messages=asked.messages,
-                agent=agent,
-                loop=lambda: runtime.latest,  # the app's rules run in threads, so its event loop need not turn
-                rules=rules,
-                redaction=self.secrets.redaction,
-                counts=counts,
-                direct=self._settings.actors.process_limits.direct_streams,
-            )
+            how: dict[str, Any] = {"redaction": self.secrets.redaction, "rules": rules, "counts": counts}
+            how["direct"] = self._settings.actors.process_limits.direct_streams
+            how["loop"] = lambda: runtime.latest  # the app's rules run in threads, so its event loop need not turn
+            outcome = await model.call(store, request, spec=spec, messages=asked.messages, agent=agent, **how)
             span.ended(outcome, tries=counts.tries)
         counts.ended(outcome)
         self._background.start(spend(store, request.conversation_id, outcome, counts.cost_usd))
         return outcome
+
+    async def _spec(self, store: Store, digest: str) -> AgentSpec:
+        return await self._specs.spec(store, digest)
 
     def _begin_draining(self) -> None:
         if self._drain is None:

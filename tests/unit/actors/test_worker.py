@@ -392,7 +392,7 @@ async def test_what_a_model_call_used_counts_for_the_key_that_its_conversation_i
     await (await Writer.of(worker.store, "c-1")).do(start())
     await worker.store.charge("c-1", "k1")
 
-    await Worker._model(worker, worker.store, worker, model_request(1), DESK, [], rules=None)
+    await Worker._model(worker, worker.store, worker, model_request(1), DESK, Reading([], 0), rules=None)
 
     async with asyncio.timeout(10):
         while len(worker._background):
