@@ -180,8 +180,12 @@ async def test_a_signal_that_ends_the_command_lets_it_give_its_calls_back(how):
             finally:
                 ended.append("given back")
 
-    async with asyncio.timeout(20):
-        await asyncio.create_task(attached())
+    before = signal.signal(how, signal.SIG_DFL)  # what has started the tests may ignore it
+    try:
+        async with asyncio.timeout(20):
+            await asyncio.create_task(attached())
+    finally:
+        signal.signal(how, before)
     assert ended == ["given back"]
 
 
