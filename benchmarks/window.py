@@ -12,7 +12,6 @@ from writer import begin, call, finish, reply, send
 
 from benchmarks.result import Part, Row, Table, number
 from holdfast.actors.worker.transcripts import Transcripts
-from holdfast.actors.workers import ModelRequest
 from holdfast.conversation import Context, ModelReplied
 from holdfast.testing import ModelServer
 
@@ -25,17 +24,7 @@ EARLY, FULL = 10, 50
 
 async def windowed(caller: Caller, transcripts: Transcripts) -> list[dict[str, Any]]:
     """The messages for the model call that is outstanding."""
-    state = caller.writer.state
-    request = ModelRequest(
-        code="k",
-        conversation_id="c-1",
-        agent="desk",
-        spec_digest=caller.spec.digest,
-        effect_id=caller.writer.effect_ids[0],
-        upto_seq=state.seq,
-        attempt=1,
-    )
-    window = (await transcripts.reading(caller.writer.store, request)).window(caller.spec)
+    window = (await transcripts.reading(caller.writer.store, caller.request)).window(caller.spec)
     assert window.fits, window
     return window.messages
 

@@ -18,8 +18,8 @@ END_S = 5.0
 """Seconds between asking a program to end (SIGTERM) and killing it."""
 AT_ONCE = 64 * 1024
 _WITHHELD = "HOLDFAST_"
-"""How the variables begin that a program does not get: Holdfast's settings, with tokens, keys and addresses. It works on what a
-model asks for."""
+"""The prefix of the variables that a program does not get: Holdfast's settings, with tokens, keys and addresses. A program
+works on what a model asks for."""
 
 
 class ProgramFailed(Exception):

@@ -10,8 +10,7 @@ from holdfast.conversation.window import LeftOut, window
 from holdfast.persistence import Store
 
 from .results import Result
-
-READ_AT_ONCE = 500
+from .turns import READ_AT_ONCE
 
 
 class ContextView(Result):
@@ -47,11 +46,5 @@ async def context_view(store: Store, conversation_id: str) -> ContextView:
     spec = await store.spec(digest) if digest is not None else None
     found = window(spec or AgentSpec(name=state.agent, model=""), transcript.messages(), transcript.reported)
     return ContextView(
-        agent=state.agent,
-        messages=found.messages,
-        tokens=found.tokens,
-        budget=found.budget,
-        fits=found.fits,
-        cached=found.cached,
-        left_out=list(found.left_out),
+        agent=state.agent, **{name: getattr(found, name) for name in ContextView.model_fields if name != "agent"}
     )

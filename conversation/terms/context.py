@@ -37,7 +37,10 @@ class Retain(Record):
         return self
 
     def exceeded(self, **used: int) -> str | None:
-        """The bound, in words, that a result exceeds which is the `age`th, `count`th, `tokens`th one back; None if none."""
+        """The first bound that a result exceeds, in words, such as `count=3`; None if it is within all.
+
+        `used` has its age in turns, its place from the end among the tool's results, and the tokens of these up to it.
+        """
         for name, number in used.items():
             most = getattr(self, name)
             if most is not None and number > most:

@@ -107,27 +107,30 @@ class Caller:
         """The log so far."""
         return list(self.writer.events)
 
-    async def call(self, messages: list[dict[str, Any]] | None = None) -> ModelReplied | ModelFailed:
-        """Make the model call that is outstanding; what came of it, which the log has not taken in yet.
-
-        It is sent these messages, or all.
-        """
-        state = self.writer.state
-        request = ModelRequest(
+    @property
+    def request(self) -> ModelRequest:
+        """The request for the model call that is outstanding."""
+        return ModelRequest(
             code="k",
             conversation_id="c-1",
             agent="desk",
             spec_digest=self.spec.digest,
             effect_id=self.writer.effect_ids[0],
-            upto_seq=state.seq,
+            upto_seq=self.writer.state.seq,
             attempt=1,
         )
+
+    async def call(self, messages: list[dict[str, Any]] | None = None) -> ModelReplied | ModelFailed:
+        """Make the model call that is outstanding; what came of it, which the log has not taken in yet.
+
+        It is sent these messages, or all.
+        """
         agent: Any = Declared(self.spec, self.own_options, tools=self.app_tools)
         turn = TurnContext(conversation_id="c-1", agent="desk")
         rules = CallRules(FixedRules(Rules()), Rules(), "desk", partial(asyncio.sleep, 0, turn))
         outcome: Awaitable[ModelReplied | ModelFailed] = model.call(
             self,
-            request,
+            self.request,
             spec=self.spec,
             messages=self.transcript.messages() if messages is None else messages,
             agent=agent,

@@ -101,6 +101,20 @@ async def test_output_beyond_the_bound_fails_the_call_and_ends_the_program(monke
         await run("yes")
 
 
+async def begun(folder):
+    """Wait until a program has written its process id."""
+    async with asyncio.timeout(60):
+        while not (folder / "pid").exists() or not (folder / "pid").read_text().strip():
+            await asyncio.sleep(0.01)
+
+
+async def are_gone(folder, *names):
+    """Wait until the processes whose ids these files have are gone."""
+    async with asyncio.timeout(20):
+        while any(alive(int((folder / name).read_text())) for name in names):
+            await asyncio.sleep(0.01)
+
+
 @pytest.mark.parametrize("stubborn", [False, True])
 async def test_it_is_ended_with_what_it_has_started_once_nobody_waits(tmp_path, stubborn, monkeypatch):
     monkeypatch.setattr(module, "END_S", 0.5)
@@ -109,15 +123,11 @@ async def test_it_is_ended_with_what_it_has_started_once_nobody_waits(tmp_path, 
     command = f'sh -c "{trap}{below}; echo $$ > {tmp_path}/pid; wait; sleep 1000"'
     cancellation = Cancellation()
     running = asyncio.create_task(run(command, cancellation=cancellation))
-    async with asyncio.timeout(60):
-        while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text().strip():
-            await asyncio.sleep(0.01)
+    await begun(tmp_path)
     cancellation.set()
     with pytest.raises(ProgramFailed, match="nobody waits"):
         await running
-    async with asyncio.timeout(20):
-        while any(alive(int((tmp_path / name).read_text())) for name in ("pid", "below")):
-            await asyncio.sleep(0.01)
+    await are_gone(tmp_path, "pid", "below")
 
 
 def alive(pid):
@@ -130,9 +140,7 @@ def alive(pid):
 
 async def test_it_is_ended_when_its_handler_is_cancelled(tmp_path):
     running = asyncio.create_task(run(f"sh -c 'echo $$ > {tmp_path}/pid; exec sleep 1000'"))
-    async with asyncio.timeout(60):
-        while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text().strip():
-            await asyncio.sleep(0.01)
+    await begun(tmp_path)
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
     assert not alive(int((tmp_path / "pid").read_text()))
@@ -142,30 +150,23 @@ async def test_what_it_has_left_running_with_its_output_open_is_ended_once_nobod
     cancellation = Cancellation()
     command = f"sh -c 'sleep 1000 & echo $! > {tmp_path}/pid; exit 0'"
     running = asyncio.create_task(run(command, cancellation=cancellation))
-    async with asyncio.timeout(60):
-        while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text().strip():
-            await asyncio.sleep(0.01)
+    await begun(tmp_path)
     cancellation.set()
     with pytest.raises(ProgramFailed, match="nobody waits"):
         await running
-    async with asyncio.timeout(20):
-        while alive(int((tmp_path / "pid").read_text())):
-            await asyncio.sleep(0.01)
+    await are_gone(tmp_path, "pid")
 
 
 async def test_it_is_killed_though_its_end_is_cancelled_too(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "END_S", 1_000)
     running = asyncio.create_task(run(f"sh -c 'trap \"\" TERM; echo $$ > {tmp_path}/pid; while :; do sleep 0.1; done'"))
+    await begun(tmp_path)
     async with asyncio.timeout(60):
-        while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text().strip():
-            await asyncio.sleep(0.01)
         running.cancel()
         while not running.done():
             await asyncio.sleep(0.05)
             running.cancel()
-    async with asyncio.timeout(20):
-        while alive(int((tmp_path / "pid").read_text())):
-            await asyncio.sleep(0.01)
+    await are_gone(tmp_path, "pid")
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGHUP])
