@@ -70,9 +70,6 @@ class Attachments:
         self._reading: asyncio.Task[None] | None = None
         self._beginning = asyncio.Lock()
 
-    def __len__(self) -> int:
-        return len(self._held)
-
     async def attend(
         self,
         on: ReadsAs,
@@ -134,10 +131,14 @@ class Attachments:
 
     async def _joined(self, on: Reads, conversation_id: str, present: Present) -> tuple[_Stream, _Held]:
         session, key, stream = uuid4().hex, (conversation_id, present.name), _Stream()
-        until = await on.read(lambda store: store.attach(conversation_id, present, session))
-        held = self._held.setdefault(key, _Held(conversation_id, present, session, until))
-        held.present, held.session, held.until = present, session, until
-        held.streams.add(stream)
+        held = self._held.setdefault(key, _Held(conversation_id, present, session, until=0))
+        held.streams.add(stream)  # at once: the last stream that is left ends renewing and reading
+        try:
+            held.until = await on.read(lambda store: store.attach(conversation_id, present, session))
+        except BaseException:
+            await self._left(on, held, stream, stays=True)
+            raise
+        held.present, held.session = present, session
         return stream, held
 
     async def _left(self, on: Reads, held: _Held, stream: _Stream, *, stays: bool) -> None:

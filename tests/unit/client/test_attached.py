@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 from asgi_transport import AsgiTransport
@@ -109,6 +109,11 @@ async def present(store):
     """The clients that are present."""
     now = await store.now()
     return [one.client_id for one in await store.present("c-1") if one.until > now]
+
+
+async def lapses(store, client_id):
+    """Until when a client is present."""
+    return next(one.until for one in await store.present("c-1") if one.client_id == client_id)
 
 
 async def left(store, number=0):
@@ -449,6 +454,47 @@ async def test_a_client_is_present_as_long_as_it_is_attached_whatever_its_handle
         until_ = first.until
         async with asyncio.timeout(20):
             while (await store.present("c-1"))[0].until <= until_ + 100:
+                await asyncio.sleep(0.01)
+
+
+async def test_one_reader_of_changes_wakes_all_clients_of_a_process(client, store, writer, monkeypatch):
+    read, reading = MemoryStore.changes, []
+
+    async def noted(self, place=None, *, block_ms=0):
+        reading.extend([place] if block_ms else [])
+        return await read(self, place, block_ms=block_ms)
+
+    monkeypatch.setattr(MemoryStore, "changes", noted)
+    async with AsyncExitStack() as attached:
+        for name in ("phone", "tablet", "desk"):
+            await attached.enter_async_context(client.conversation("c-1").attach({"other": str}, client_id=name))
+        await left(store, 3)
+        await until(lambda: reading)
+        assert len(reading) == 1
+
+
+async def test_a_client_that_attaches_while_the_last_other_one_leaves_is_renewed(conversation, store, writer, monkeypatch):
+    monkeypatch.setattr(stack_presence, "RENEW_MS", 20)
+    attach, asked, may_go_on = store.attach, asyncio.Event(), asyncio.Event()
+
+    async def slowly(conversation_id, present, session):
+        if present.client_id == "tablet":
+            asked.set()
+            await may_go_on.wait()
+        return await attach(conversation_id, present, session)
+
+    monkeypatch.setattr(store, "attach", slowly)
+    async with conversation.attach({"other": str}, client_id="phone"):
+        second = AsyncExitStack()
+        joining = asyncio.create_task(second.enter_async_context(conversation.attach({"other": str}, client_id="tablet")))
+        await asked.wait()
+    await left(store)
+    may_go_on.set()
+    async with second:
+        await joining
+        first = await lapses(store, "tablet")
+        async with asyncio.timeout(20):
+            while await lapses(store, "tablet") == first:
                 await asyncio.sleep(0.01)
 
 
