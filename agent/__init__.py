@@ -15,6 +15,7 @@ from holdfast.conversation import Executor as Executor
 from holdfast.conversation import Limits as Limits
 from holdfast.conversation import OnLost as OnLost
 from holdfast.conversation import Retain as Retain
+from holdfast.conversation import Stop as Stop
 from holdfast.conversation import ToolSpec as ToolSpec
 
 from .agent import Agent as Agent

@@ -9,6 +9,7 @@ from typing import Any
 from holdfast.conversation import window
 from holdfast.conversation.terms.context import Context
 from holdfast.conversation.terms.spec import AgentSpec, Execution, Limits, NotifySpec
+from holdfast.conversation.terms.stopping import Stop
 from holdfast.errors import ConfigurationError
 
 from . import call_options, checks, disclosure, timeouts
@@ -45,6 +46,7 @@ class Agent:
             long after it is gone a client's claim of a call ends; None: such a call waits until its deadline, and a claim ends
             at once.
         context: How much of a conversation is sent to the model; None: all of it.
+        stop: When a turn ends though its model would go on; None: after `Limits.max_model_calls`, as a failure.
 
     Attributes:
         name, tools: As given.
@@ -68,6 +70,7 @@ class Agent:
         unattended: Unattended | None = None,
         client_grace_s: float | None = 5,
         context: Context | None = None,
+        stop: Stop | None = None,
     ) -> None:
         if not isinstance(name, str) or not NAME.fullmatch(name):
             problem = (
@@ -96,6 +99,7 @@ class Agent:
             unattended=self.unattended.spec,
             client_grace_s=checks.seconds(client_grace_s, f"{field}.client_grace_s"),
             context=_context(context, model, f"{field}.context"),
+            stop=checks.instance(Stop, stop, f"{field}.stop", "give stop=Stop(...)"),
         )
         _check_room(self.spec, f"{field}.context")
         for spec in self.spec.tools:

@@ -98,7 +98,8 @@ def _as_dict(shown: Shown) -> dict[str, Any]:
     return {
         "conversation_id": shown.conversation_id,
         **{name: getattr(state, name) for name in ("agent", "app", "created_at", "updated_at", "attended")},
-        **{name: getattr(state, name) for name in ("status", "turn_id", "seq", "reply", "error", "stopped", "failed")},
+        **{name: getattr(state, name) for name in ("status", "turn_id", "seq", "reply", "error", "failed", "stopped")},
+        "detail": state.detail,
         "running": [call.model_dump() for call in state.running],
         "problem": state.problem,
         "paused": asdict(shown.paused) if shown.paused is not None else None,
@@ -152,7 +153,8 @@ def _reasons(shown: Shown, where: Where) -> list[str]:
         reason = f" ({state.failed})" if state.failed is not None else ""
         reasons.append(f"The last turn failed{reason}: {clean(state.error)}")
     if state.status is Status.IDLE and state.stopped is not None:
-        reasons.append(f"The last reply was cut off: {state.stopped}")
+        stopped = f"turn was stopped: {clean(state.detail)}" if state.detail else f"reply was cut off: {state.stopped}"
+        reasons.append(f"The last {stopped}")
     if state.status is Status.QUARANTINED:
         reasons.append(f"It is in quarantine: {clean(state.error or '')}")
         reasons.append(f"Correct the cause, then run: {clean(command(['retry', shown.conversation_id], where))}")

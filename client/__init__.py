@@ -20,8 +20,8 @@ import holdfast
 _OF_APPS = (
     *("Agent", "App", "Approvers", "ClusterError", "Context", "CorruptStore", "Escalate", "Email", "Fenced"),
     *("HomeUnusable", "LeaseHeld", "Limits", "NewerRecord", "Notice", "NoticeKind", "Notify", "Report", "Retain"),
-    *("Rule", "Rules", "Slack", "Suspend", "Tool", "ToolContext", "TurnContext", "Unattended", "UnattendedCall"),
-    *("UnsupportedServer", "Webhook", "__version__", "ask_user_questions", "delegate", "tool"),
+    *("Rule", "Rules", "Slack", "Stop", "Suspend", "Tool", "ToolContext", "TurnContext", "Unattended"),
+    *("UnattendedCall", "UnsupportedServer", "Webhook", "__version__", "ask_user_questions", "delegate", "tool"),
 )
 """Names of `holdfast` that only apps and processes of Holdfast need."""
 

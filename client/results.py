@@ -257,7 +257,10 @@ class ConversationState(Result, Generic[R]):
     reply: str | None = Field(description="The text of the last completed turn's answer.")
     error: str | None = Field(description="The error of the last turn, if it failed, or the reason of the quarantine.")
     failed: FailureReason | None = Field(default=None, description="Why the last turn failed; None if it did not.")
-    stopped: StopReason | None = Field(default=None, description="What cut the last reply off; None if it is whole.")
+    stopped: StopReason | None = Field(
+        default=None, description="What cut the last reply off, or stopped the last turn; None if the reply is whole."
+    )
+    detail: str = Field(default="", description="The bound of the agent's `Stop` that ended the last turn; empty otherwise.")
     pending: list[PendingCall[R]] = Field(description="The calls that wait for a decision, in the model's order.")
     running: list[RunningCall] = Field(description="The calls that run, in the model's order.")
     seq: int = Field(description="The place of the last event in the log; pass it as `after`.")

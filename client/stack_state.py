@@ -67,6 +67,7 @@ async def shown(
         running=await running_calls(store, state),
         seq=state.seq,
         stopped=end.stopped if isinstance(end, TurnCompleted) else None,
+        detail=end.detail if isinstance(end, TurnCompleted) else "",
         failed=end.reason if isinstance(end, TurnFailed) else None,
         agent=state.agent,
         app=state.app,

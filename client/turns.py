@@ -67,7 +67,10 @@ class Turn(Result):
     failed: FailureReason | None = Field(
         default=None, description="Why it failed; None if it did not, or where none of the reasons fits."
     )
-    stopped: StopReason | None = Field(default=None, description="What cut its reply off; None if that is whole.")
+    stopped: StopReason | None = Field(
+        default=None, description="What cut its reply off, or stopped it; None if the reply is whole."
+    )
+    detail: str = Field(default="", description="The bound of the agent's `Stop` that ended the turn; empty otherwise.")
     attempts: int = Field(default=1, description="Which attempt at its message it is, from 1.")
     joined: tuple[str, ...] = Field(default=(), description="The ids of the messages that have joined it.")
     usage: Usage = Field(default_factory=Usage)
@@ -158,7 +161,7 @@ class TurnLog:
                 self._answer = event.content
                 self._change(usage=self._used(event))
             case events.TurnCompleted():
-                self._over(TurnStatus.COMPLETED, event.at, reply=self._answer, stopped=event.stopped)
+                self._over(TurnStatus.COMPLETED, event.at, reply=self._answer, stopped=event.stopped, detail=event.detail)
             case events.TurnFailed():
                 self._over(TurnStatus.FAILED, event.at, error=event.error, failed=event.reason)
             case events.TurnCancelled():

@@ -84,6 +84,7 @@ from .terms.spec import OnLost as OnLost
 from .terms.spec import Resume as Resume
 from .terms.spec import ToolSpec as ToolSpec
 from .terms.stages import Escalate as Escalate
+from .terms.stopping import Stop as Stop
 
 if not typing.TYPE_CHECKING:
     __all__ = list(lazy.offered(globals()))

@@ -33,7 +33,8 @@ from .app_record import AppRecord
 VERSION = 10
 """The record version that this code writes; it reads this version and every older one.
 
-10: agents say how much of a conversation is sent (`context`). Records of version 9 mean the same: all of it was.
+10: agents say how much of a conversation is sent (`context`), and when a turn stops (`stop`, `counted`, `detail`). Records of
+   version 9 mean the same: all was sent, and no turn stopped.
 9: messages and results of parts (`text` as a list, `attached`); the queue's entries are records; claims of clients
    (`call_claimed`, `call_given_back`, `claim`, `look_at`). Of a state of version 8, `queue` and `queued_traces` are read as
    these, and every client call waited unclaimed.

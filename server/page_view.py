@@ -57,7 +57,7 @@ _ASKED = "prompt response_schema decisions title action report_md payload rule r
 
 REPLIES: Mapping[type[BaseModel], Row] = {
     ConversationState: Row(
-        "conversation_id status turn_id reply failed stopped pending running seq agent created_at updated_at attended "
+        "conversation_id status turn_id reply failed stopped detail pending running seq agent created_at updated_at attended "
         "waits_for waits",
         "error",
         "app problem late",
@@ -76,7 +76,9 @@ REPLIES: Mapping[type[BaseModel], Row] = {
     TurnPage: Row("items next previous"),
     MessagePage: Row("items next previous again"),
     Message: Row("message_id status turn_id reply error attempts accepted_at due_at joined_at superseded_by"),
-    Turn: Row("turn_id message_id status reply error failed stopped attempts joined usage started_at ended_at duration_ms"),
+    Turn: Row(
+        "turn_id message_id status reply error failed stopped detail attempts joined usage started_at ended_at duration_ms"
+    ),
     Usage: Row("model_calls input_tokens output_tokens"),
     replies.MessageReceiptReply: Row(f"{_RECEIPT} message_id"),
     replies.InterruptedReply: Row(
@@ -113,7 +115,7 @@ EVENTS: Mapping[type[BaseModel], Row] = {
     parts.ImageUrl: Row("url detail"),
     parts.FilePart: Row("type file"),
     parts.FileData: Row("file_data file_url filename"),
-    log.TurnStarted: Row("turn_id message_seq", hidden="spec_digest code max_model_calls traceparent"),
+    log.TurnStarted: Row("turn_id message_seq", hidden="spec_digest code max_model_calls traceparent counted"),
     log.ModelAnswered: Row("effect_id content calls finish_reason input_tokens output_tokens reasoning provider"),
     log.RequestedCall: Row("tool_call_id name arguments original_id", hidden="context"),
     log.RunScheduled: Row(
@@ -143,7 +145,7 @@ EVENTS: Mapping[type[BaseModel], Row] = {
         "digest traceparent grants votes needed shown salt head source_ended",
     ),
     log.CallResolved: Row("tool_call_id ok content by untrusted attached", hidden="rule salt head"),
-    log.TurnCompleted: Row("turn_id reply_seq stopped"),
+    log.TurnCompleted: Row("turn_id reply_seq stopped detail"),
     log.TurnFailed: Row("turn_id error reason"),
     log.TurnCancelled: Row("turn_id calls principal", "request_id", "salt head"),
     log.PendingCancelled: Row("turn_id calls principal", "request_id", "salt head"),

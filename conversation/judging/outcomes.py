@@ -31,7 +31,7 @@ from holdfast.conversation.terms.spec import Approval, Executor, OnLost, ToolSpe
 from holdfast.conversation.text import jsontext, schema
 from holdfast.conversation.text.envelope import failure
 
-from . import delegating, granting
+from . import delegating, granting, stopping
 from .judgement import Judgement
 from .progress import (
     Draft,
@@ -46,6 +46,7 @@ from .progress import (
     hand_over,
     join,
     schedule,
+    stop,
     suspend,
     take,
 )
@@ -95,6 +96,7 @@ def turn_prepared(state: State, command: TurnPrepared) -> Judgement:
             spec_digest=spec.digest if spec is not None else "",
             code=command.code,
             max_model_calls=spec.limits.max_model_calls if spec is not None else 1,
+            counted=spec is not None and spec.stop is not None,
             traceparent=command.trace,
         )
     )
@@ -133,6 +135,8 @@ def model_replied(state: State, command: ModelReplied) -> Judgement:
         for call_id in proposed:  # the last call may be cut off in the middle, and nothing shows where
             finish(draft, call_id, failure(CUT_OFF.format(stopped)), by=SettledBy.REFUSAL)
         fail(draft, FRUITLESS[stopped], FailureReason(stopped.value))
+    elif proposed and draft.state.turn is not None and (reached := stopping.by_answer(draft.state.turn, draft.spec)):
+        stop(draft, reached, proposed)
     elif proposed or command.finish_reason == PAUSED:
         _take_up(draft, proposed, seq)
         advance(draft)

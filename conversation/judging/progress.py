@@ -3,6 +3,7 @@
 Calls run, are held, suspended or settled; the turn goes on once none of them is open.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,6 +24,7 @@ from holdfast.conversation.records.events import (
     RunScheduled,
     SettledBy,
     SuspensionSettled,
+    TurnCompleted,
     TurnFailed,
 )
 from holdfast.conversation.records.state import State
@@ -38,6 +40,7 @@ from holdfast.conversation.text.envelope import edited, failure
 from holdfast.conversation.text.jsontext import JsonText
 from holdfast.errors import InvalidInput
 
+from . import stopping
 from .judgement import Cancelled, Judgement, Receipt, Reply
 
 OF_TOOL = frozenset({SuspensionKind.APPROVAL, SuspensionKind.ELICITATION, SuspensionKind.LOST})
@@ -417,7 +420,10 @@ def advance(draft: Draft) -> None:
         begin(draft, call, **_held(draft, call))
     if draft.state.calls.any_open or draft.calls_model:
         return
-    if turn.model_calls >= turn.max_model_calls:
+    reached = stopping.by_results(turn, draft.spec)
+    if reached is not None:
+        stop(draft, reached)
+    elif turn.model_calls >= turn.max_model_calls:
         fail(draft, MAX_MODEL_CALLS.format(turn.max_model_calls), FailureReason.MAX_MODEL_CALLS)
     elif not (isinstance(draft.command, ModelReplied) and draft.command.finish_reason == PAUSED):
         join(draft)
@@ -436,6 +442,17 @@ def join(draft: Draft) -> bool:
         return False
     draft.emit(InputJoined(at=draft.now, turn_id=turn.turn_id, message_seqs=tuple(one.seq for one in turn.steered)))
     return True
+
+
+def stop(draft: Draft, reached: stopping.Reached, calls: Iterable[str] = ()) -> None:
+    """Complete the current turn with its last answer, by the agent's `Stop`; these calls of that answer do not run."""
+    turn = draft.state.turn
+    if turn is None:
+        return
+    for call_id in calls:
+        finish(draft, call_id, failure(stopping.NOT_RUN.format(reached.detail)), by=SettledBy.REFUSAL)
+    about = {"turn_id": turn.turn_id, "reply_seq": turn.answered_at}
+    draft.emit(TurnCompleted(at=draft.now, **about, stopped=reached.reason, detail=reached.detail))
 
 
 def fail(draft: Draft, error: str, reason: FailureReason | None) -> None:

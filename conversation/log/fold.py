@@ -4,6 +4,7 @@ from collections.abc import Collection
 from operator import attrgetter
 from typing import Any, Literal, assert_never
 
+from holdfast.conversation.ids import payload_digest
 from holdfast.conversation.records import events
 from holdfast.conversation.records.calls import Call, CallStatus, ClientClaim, Snoozed, Suspension, Vote
 from holdfast.conversation.records.event_base import ChainLink, OfTurn
@@ -14,6 +15,7 @@ from holdfast.conversation.terms.approvers import gave, with_fulfilled
 from holdfast.conversation.terms.decisions import DecisionKind, SuspensionKind
 from holdfast.conversation.terms.presence import mark_of
 from holdfast.conversation.terms.spec import Executor
+from holdfast.conversation.terms.stopping import MOST_ANSWERS, MOST_COMPARED
 
 from .auditing import shown_digest
 
@@ -45,7 +47,7 @@ def _apply(state: State, event: Event) -> State:  # noqa: C901, PLR0911, PLR0912
         case events.TurnStarted():
             return _turn_started(state, event)
         case events.ModelAnswered():
-            return _with_turn(state, model_calls=_turn(state).model_calls + 1, answered_at=state.seq + 1, calls=NO_CALLS)
+            return _answered(state, event)
         case events.RunScheduled():
             return _run_scheduled(state, event)
         case events.CallHeld():
@@ -157,6 +159,17 @@ def _turn_over(state: State, event: OfTurn, outcome: Literal["completed", "faile
     for message in steered:  # it waits for a turn of its own
         state = _with_input(state, message)
     return state
+
+
+def _answered(state: State, event: events.ModelAnswered) -> State:
+    turn = _turn(state)
+    changes: dict[str, Any] = {"model_calls": turn.model_calls + 1, "answered_at": state.seq + 1, "calls": NO_CALLS}
+    if turn.counted:
+        changes["tokens"] = turn.tokens + (event.input_tokens or 0) + (event.output_tokens or 0)
+    if turn.counted and event.calls:
+        asked = " ".join(payload_digest("call", call.name, call.arguments)[:16] for call in event.calls[:MOST_COMPARED])
+        changes |= {"rounds": turn.rounds + 1, "asked": (*turn.asked, asked)[-MOST_ANSWERS - 1 :]}
+    return _with_turn(state, **changes)
 
 
 def _run_scheduled(state: State, event: events.RunScheduled) -> State:
@@ -316,8 +329,10 @@ def _traced(state: State, traceparent: str | None) -> State:
 
 
 def _call_resolved(state: State, event: events.CallResolved) -> State:
-    status = CallStatus.RESOLVED if event.ok else CallStatus.ERRORED
-    call = _turn(state).call(event.tool_call_id)
+    status, turn = CallStatus.RESOLVED if event.ok else CallStatus.ERRORED, _turn(state)
+    if turn.counted:
+        state = _with_turn(state, errors=0 if event.ok else turn.errors + 1)
+    call = turn.call(event.tool_call_id)
     if call is None:  # the call neither ran nor was suspended
-        call = Call(tool_call_id=event.tool_call_id, tool="", status=status, arguments_at=_turn(state).answered_at)
+        call = Call(tool_call_id=event.tool_call_id, tool="", status=status, arguments_at=turn.answered_at)
     return _with_call(state, call.model_copy(update={"status": status, "suspension": None, "fulfilled": None}))

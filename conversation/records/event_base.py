@@ -10,10 +10,15 @@ from .calls import CallDetails
 
 
 class StopReason(StrEnum):
-    """Why a completed turn lacks the rest of the model's answer."""
+    """Why a completed turn ended before the model had said all: its answer was cut off, or the agent's `Stop` was reached."""
 
     LENGTH = "length"  # the answer reached the model's token limit: its text is cut off
     CONTENT_FILTER = "content_filter"  # the provider's filter cut the text off
+    ROUNDS = "rounds"  # Stop.rounds: the model asked for calls once more
+    TOKENS = "tokens"
+    ERRORS = "errors"  # Stop.errors: so many results in a row failed
+    TOOL = "tool"  # Stop.tool: a call of this tool has its result
+    LOOP = "loop"  # Stop.loop: the model asked again for a call with the same arguments
 
 
 class FailureReason(StrEnum):

@@ -94,6 +94,7 @@ class TurnStarted(OfTurn):
         code: The digest of the app's code that its work runs with; empty if there is none.
         max_model_calls: How many model calls it may have (`Limits.max_model_calls`).
         traceparent: The trace context of the turn's first span.
+        counted: Whether what its `Stop` bounds is counted.
     """
 
     kind: Literal["turn_started"] = "turn_started"
@@ -102,6 +103,7 @@ class TurnStarted(OfTurn):
     code: str
     max_model_calls: int
     traceparent: str | None = None
+    counted: bool = False
 
 
 class RequestedCall(Record):
@@ -301,12 +303,14 @@ class TurnCompleted(OfTurn):
 
     Attributes:
         reply_seq: The `seq` of the `model_answered` that has the reply.
-        stopped: What cut the reply off; None if it is whole.
+        stopped: What cut the reply off, or stopped the turn; None if the reply is whole.
+        detail: The bound of the agent's `Stop` that was reached, in words; empty otherwise.
     """
 
     kind: Literal["turn_completed"] = "turn_completed"
     reply_seq: int
     stopped: StopReason | None = None
+    detail: str = ""
 
 
 class TurnFailed(OfTurn):

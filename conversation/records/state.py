@@ -71,6 +71,11 @@ class Turn(Record):
     delegated: int = 0
     steered: tuple[Queued, ...] = ()
     joined: tuple[int, ...] = ()
+    counted: bool = False
+    rounds: int = 0
+    tokens: int = 0
+    errors: int = 0
+    asked: tuple[str, ...] = ()
 
     @property
     def asked_at(self) -> tuple[int, ...]:

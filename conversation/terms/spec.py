@@ -15,6 +15,7 @@ from .context import Context
 from .delegation import USUAL_DEPTH
 from .principal import Principal
 from .stages import NOTHING, OnTimeout, Seconds
+from .stopping import Stop
 
 STORED_OPTIONS = frozenset(
     {
@@ -191,7 +192,7 @@ class AgentSpec(Record):
     """An agent as the machine knows it: everything a turn needs except the callbacks.
 
     A call for a client fails `client_grace_s` seconds after nobody is attached who has its tool; None: it waits. `context` says
-    how much of a conversation is sent to the model; None: all of it.
+    how much of a conversation is sent to the model; None: all of it. `stop` says when a turn ends though its model would go on.
     """
 
     version: Literal[1] = 1
@@ -206,6 +207,7 @@ class AgentSpec(Record):
     notify: tuple[NotifySpec, ...] = ()
     client_grace_s: Seconds | None = 5
     context: Context | None = None
+    stop: Stop | None = None
 
     @cached_property
     def digest(self) -> str:

@@ -113,8 +113,10 @@ export interface State {
   error: string | null;
   /** Why the last turn failed; null if it did not. */
   failed: FailureReason | null;
-  /** What cut the last reply off; null if it is whole. */
+  /** What cut the last reply off, or stopped the last turn; null if the reply is whole. */
   stopped: StopReason | null;
+  /** The bound of the agent's `Stop` that ended the last turn; empty otherwise. */
+  detail: string;
   /** The calls that wait for a decision, in the model's order. */
   pending: Call[];
   /** The calls that run, in the model's order. */
@@ -492,8 +494,8 @@ export type SuspensionKind = "approval" | "elicitation" | "client_exec" | "lost"
 export type FailureReason = "model_error" | "model_timeout" | "length" | "content_filter" | "max_model_calls" | "max_calls" | "reply_bytes" | "unusable" | "unsupported_part" | "context_overflow" | "no_agent";
 /** The status of a conversation. */
 export type Status = "absent" | "idle" | "generating" | "executing_tools" | "awaiting_input" | "failed" | "ended" | "quarantined";
-/** Why a completed turn lacks the rest of the model's answer. */
-export type StopReason = "length" | "content_filter";
+/** Why a completed turn ended before the model had said all: its answer was cut off, or the agent's `Stop` was reached. */
+export type StopReason = "length" | "content_filter" | "rounds" | "tokens" | "errors" | "tool" | "loop";
 /** Whom a conversation waits for, of those outside. */
 export type WaitsFor = "people" | "machines";
 /** The status of a message. */

@@ -64,6 +64,7 @@ from holdfast.conversation import (
     RunSuspended,
     Snooze,
     State,
+    Stop,
     SuspensionKind,
     Tell,
     ToolSpec,
@@ -193,7 +194,20 @@ AT_CLIENTS = DESK.model_copy(
     }
 )
 """The agent whose clients are not there."""
+STOPPED = {
+    reason: DESK.model_copy(update={"tools": DESK.tools[:3], "stop": Stop(**{reason.value: bound})})
+    for reason, bound in (
+        (StopReason.ROUNDS, 1),
+        (StopReason.TOKENS, 20),
+        (StopReason.ERRORS, 2),
+        (StopReason.TOOL, "lookup"),
+        (StopReason.LOOP, 2),
+    )
+}
+"""The agent as its turns stop, by why."""
 LATE_IN_TURN = LATE.model_copy(update={"execution": Execution.SEQUENTIAL})
+LATER = (CLERK, BOARD, CALM, NIGHT, LATE, LATE_IN_TURN, AT_CLIENTS, *STOPPED.values())
+"""The specs that its turns have besides the first one."""
 SHOP = AppRecord(
     app="shop.app:app",
     code="code-1",
@@ -357,7 +371,7 @@ async def troubles(tells: Recorder) -> None:
         await tells.does("one more message comes", steps.send("and now?", message_id=f"m-f{number}"))
         await tells.does("its turn begins", steps.begin())
         await tells.does(f"the turn fails: {reason}", steps.fail_model(f"it is {reason}", reason=reason))
-    for number, stopped in enumerate(StopReason, 1):
+    for number, stopped in enumerate((StopReason.LENGTH, StopReason.CONTENT_FILTER), 1):
         await tells.does("one more message comes", steps.send("go on", message_id=f"m-s{number}"))
         await tells.does("its turn begins", steps.begin())
         await tells.model(f"the answer is cut off: {stopped}", content="I was about to", finish_reason=stopped.value)
@@ -845,6 +859,26 @@ async def clients(tells: Recorder) -> None:
     tells.writer.spec = DESK
 
 
+async def stops(tells: Recorder) -> None:
+    """Turns that reach a bound of their agent."""
+    for reason, spec in STOPPED.items():
+        tells.writer.spec = spec
+        await tells.does("a message comes", steps.send("how is it?", message_id=f"m-{reason}"))
+        await tells.does("its turn begins", steps.begin())
+        await tells.model("the model looks it up", (f"{reason}_1", "lookup"), input_tokens=15, output_tokens=10)
+        if reason is StopReason.TOKENS:
+            continue
+        await tells.runs(f"{reason}_1", "lookup", ok=reason is not StopReason.ERRORS)
+        if reason is StopReason.TOOL:
+            continue
+        calls = [(f"{reason}_2", "lookup"), (f"{reason}_3", "refund")]  # the latter's wait brings a snapshot
+        await tells.model("the model looks it up again", *calls)
+        if reason is StopReason.ERRORS:
+            await tells.runs(f"{reason}_2", "lookup", ok=False)
+            await tells.decides("no refund", f"{reason}_3", Deny())
+    tells.writer.spec = DESK
+
+
 async def life(tells: Recorder) -> None:  # noqa: PLR0915 - a life is long
     """One conversation that says everything."""
     first = steps.start("Hello? 🙂", app="shop.app:app", context='{"order":12345678901234567890}', attended=False)
@@ -913,6 +947,7 @@ async def life(tells: Recorder) -> None:  # noqa: PLR0915 - a life is long
     await deadlines(tells)
     await inputs(tells)
     await clients(tells)
+    await stops(tells)
 
     await tells.does("a fourth message comes", steps.send("ship it", message_id="m-4"))
     await tells.does("its turn begins", steps.begin())
@@ -941,7 +976,7 @@ async def record() -> list[dict[str, Any]]:
     with RedisServer() as server:
         store = RedisStore(server.url)
         await store.open()
-        await store.put_app(SHOP, [DESK, CLERK, BOARD, CALM, NIGHT, LATE, LATE_IN_TURN, AT_CLIENTS])
+        await store.put_app(SHOP, [DESK, *LATER])
         writer = await Writer.of(store, CONVERSATION)
         writer.salt = lambda: "pepper"
         writer.spec = DESK
@@ -956,7 +991,7 @@ async def record() -> list[dict[str, Any]]:
         "version": codec.VERSION,
         "app": text_of(codec.encode(SHOP)),
         "spec": text_of(codec.encode(DESK)),
-        "later_specs": [text_of(codec.encode(spec)) for spec in (CLERK, BOARD, CALM, NIGHT, LATE, LATE_IN_TURN, AT_CLIENTS)],
+        "later_specs": [text_of(codec.encode(spec)) for spec in LATER],
         "vocabulary": vocabulary(),
     }
     return [header, *recorder.lines]

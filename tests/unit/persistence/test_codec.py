@@ -35,6 +35,7 @@ from holdfast.conversation.terms.approvers import MOST_VOTES, ApproverTerms
 from holdfast.conversation.terms.context import LARGEST_BUDGET, Context, Retain
 from holdfast.conversation.terms.decisions import DecisionKind, DecisionRecord
 from holdfast.conversation.terms.spec import NotifySpec
+from holdfast.conversation.terms.stopping import MOST_ANSWERS, MOST_COUNTED, Stop
 from holdfast.errors import CorruptStore, NewerRecord
 from holdfast.persistence import AppRecord, codec
 
@@ -92,6 +93,9 @@ def records(kind, **chosen):
     if kind is Retain and not chosen:
         bounds, without = st.integers(1, LARGEST_BUDGET), dict.fromkeys(("age", "count", "tokens"), st.none())
         return st.builds(kind, **{**without, "count": bounds}) | st.builds(kind, **without, never=st.just(value=True))
+    if kind is Stop and not chosen:
+        bounds = st.integers(1, MOST_COUNTED)
+        return records(kind, rounds=bounds, tokens=bounds, errors=bounds, tool=st.none(), loop=st.integers(1, MOST_ANSWERS))
     if kind is ApproverTerms and not chosen:
         return records(kind, minimum=st.integers(1, MOST_VOTES))
     fields = {name: values(field.annotation) for name, field in kind.model_fields.items() if name not in chosen}
