@@ -42,12 +42,14 @@ logger = logging.getLogger("holdfast.client")
 
 LOOK_EVERY_S = 2.0
 """How old, in seconds, a connected client's knowledge of the binding may be."""
+LOOK_AHEAD_S = 1.0
+"""From which age on, in seconds, a command has the binding looked at without waiting for it."""
 LOOK_S = 1.0
 """How many seconds of a command's time a look at the binding may take."""
 
 
 class Bond:
-    """A client's knowledge of its cluster's binding, read again before a command once older than `LOOK_EVERY_S`."""
+    """A client's knowledge of its cluster's binding; a command waits for a look at it if it is older than `LOOK_EVERY_S`."""
 
     def __init__(self, store: Directory, cluster: clusters.Cluster, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._store = store
@@ -58,7 +60,11 @@ class Bond:
 
     async def check(self, *, within_s: float) -> None:
         """Raise `WrongCluster` or `ClusterStopped` if the store is bound elsewhere, or Holdfast was stopped here."""
-        if self._clock() - self._looked_at < LOOK_EVERY_S:
+        age_s = self._clock() - self._looked_at
+        if age_s < LOOK_AHEAD_S:
+            return
+        if age_s < LOOK_EVERY_S:
+            self._looking.begin()
             return
         with contextlib.suppress(TimeoutError):  # the command itself will fail for the same reason
             async with asyncio.timeout(within_s / 4):

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from holdfast.client.transport import LOOK_EVERY_S, Bond
+from holdfast.client.transport import LOOK_AHEAD_S, LOOK_EVERY_S, Bond
 from holdfast.errors import ClusterStopped, WrongCluster
 from holdfast.persistence import EVERYWHERE, MemoryStore
 from holdfast.registry import cluster as clusters
@@ -190,6 +190,38 @@ async def test_a_connected_client_asks_the_store_for_the_binding_only_now_and_th
     seconds += LOOK_EVERY_S
     await bond.check(within_s=5)  # the store is away: the command itself will say so
     assert store.calls["binding"] == 2
+
+
+async def test_commands_that_follow_each_other_wait_for_no_look_at_the_binding():
+    seconds, may_go_on = 0.0, asyncio.Event()
+    store = FaultyStore(MemoryStore(), Faults(binding=Delay(until=may_go_on)))
+    bond = Bond(store, MINE, clock=lambda: seconds)
+    seconds += LOOK_AHEAD_S
+    async with asyncio.timeout(10):
+        for _ in range(10):
+            await bond.check(within_s=5)
+        while not store.calls["binding"]:
+            await asyncio.sleep(0)
+        may_go_on.set()
+        await bond._looking.result()
+    seconds += LOOK_EVERY_S - LOOK_AHEAD_S  # the look counts from its beginning
+    await bond.check(within_s=5)
+    await bond._looking.result()
+    assert store.calls["binding"] == 2
+
+
+async def test_a_look_ahead_that_finds_another_cluster_stops_the_commands_in_time():
+    seconds = 0.0
+    store = MemoryStore()
+    bond = Bond(store, MINE, clock=lambda: seconds)
+    await store.bind("other", MINE.address, BINDING_STALE_MS)
+    seconds += LOOK_AHEAD_S
+    await bond.check(within_s=5)
+    with pytest.raises(WrongCluster):
+        await bond._looking.result()
+    seconds += LOOK_EVERY_S - LOOK_AHEAD_S
+    with pytest.raises(WrongCluster):
+        await bond.check(within_s=5)
 
 
 async def test_callers_that_come_together_have_the_store_asked_once():
