@@ -24,6 +24,9 @@ async def test_a_turn_is_one_trace_across_a_wait_that_outlives_its_actor(stack, 
         found = collector.of("traced-1")
         return found if {span.name for span in found} >= set(names) else None
 
+    def worked():
+        return [span for span in spans() if span.name.startswith(("chat", "execute_tool"))]
+
     async with client_of("traced", timeout_s=60) as client:
         with Spans().collected(monkeypatch), during(begin("mine", {}, parent=None)) as mine:
             conversation = await client.start("support", asks, conversation_id="traced-1")
@@ -35,13 +38,14 @@ async def test_a_turn_is_one_trace_across_a_wait_that_outlives_its_actor(stack, 
         await ana.resolve(waiting, Deny("too much"))
         await conversation.wait()
         eventually(lambda: "completed" in {span.said.get("holdfast.turn.outcome") for span in spans()}, what="the turn's end")
+        eventually(lambda: len(worked()) >= 3, what="the spans of the workers, each of which sends its own")
 
     found = spans()
     turns = [span for span in found if span.name == "invoke_agent support"]
     first, last = [span for span in turns if span.process.startswith("actor")][:2]
     over = next(span for span in turns if span.said["holdfast.turn.outcome"] == "completed")
     wait = next(span for span in found if span.name == "holdfast.wait refund")
-    work = [span for span in found if span.name.startswith(("chat", "execute_tool"))]
+    work = worked()
     assert {span.trace for span in found} == {caller[3:35]}
     assert first.parent == caller[36:52]
     assert last.parent == wait.parent == first.id

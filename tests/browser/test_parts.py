@@ -74,6 +74,7 @@ async def test_the_elements_show_images_of_data_alone(server, page):
 async def test_a_page_sends_parts_which_wait_in_the_list_as_they_are_shown_later(server, page):
     held(server, "c-3", ("locate", "{}"))
     await opened(page, server.url, "c-3")
+    await expect(the(page, "messages").locator(".user").first).to_have_text("Hello.")  # what comes now is told as an event
     said = [part.model_dump(exclude_none=True) for part in (TextPart.of("And this?"), ImagePart.of(PICTURE))]
 
     await page.evaluate("(parts) => conversation.send(parts, { messageId: 'm-2' })", said)
