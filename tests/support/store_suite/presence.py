@@ -342,9 +342,10 @@ class Attaching:
         for one in (leaving("back"), leaving("gone")):
             await store.attach("c-1", one)
             await store.detach("c-1", one.name)
+            left = await store.now()
 
         async def is_due() -> bool:
-            return await due(store) == ["c-1"]
+            return await store.now() >= left + SHORT_MS and await due(store) == ["c-1"]
 
         await until(is_due)
         judged = [one.name for one in await store.present("c-1")]
