@@ -10,6 +10,7 @@ from holdfast import lazy
 from holdfast.conversation import AgentSpec as AgentSpec
 from holdfast.conversation import Approval as Approval
 from holdfast.conversation import Approvers as Approvers
+from holdfast.conversation import Breaker as Breaker
 from holdfast.conversation import Context as Context
 from holdfast.conversation import Executor as Executor
 from holdfast.conversation import Limits as Limits
@@ -26,6 +27,7 @@ from .context import Report as Report
 from .context import ToolContext as ToolContext
 from .delegate import delegate as delegate
 from .digest import code_digest as code_digest
+from .models import Model as Model
 from .notice import Notice as Notice
 from .notify import Email as Email
 from .notify import Notify as Notify

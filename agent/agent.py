@@ -12,9 +12,10 @@ from holdfast.conversation.terms.spec import AgentSpec, Execution, Limits, Notif
 from holdfast.conversation.terms.stopping import Stop
 from holdfast.errors import ConfigurationError
 
-from . import call_options, checks, disclosure, timeouts
+from . import checks, disclosure, timeouts
 from .disclosure import Disclosure, Errors
 from .model_table import window_tokens
+from .models import Model, declared
 from .rules import Rules
 from .tool import Tool
 from .unattended import Unattended
@@ -27,7 +28,7 @@ class Agent:
 
     Args:
         name: `[A-Za-z0-9][A-Za-z0-9._-]{0,63}`; conversations are started with it.
-        model: The model as litellm names it, provider first (`openai/gpt-4o-mini`).
+        model: The model as litellm names it, provider first (`openai/gpt-4o-mini`), or `Model(...)`, with fallbacks.
         instructions: The system message.
         tools: The tools that the model may call. A plain function becomes a server tool, as with `@tool`.
         model_options: More arguments of the model call, such as `temperature`. Options that say where the call goes, or to whom
@@ -53,13 +54,14 @@ class Agent:
         errors, unattended, rules: As given; they belong to the app's code, and are not stored with the spec.
         spec: The agent as the state machine knows it; its digest names exactly this declaration without `own_options`.
         own_options: The model options that are not stored, by name.
+        fallback_options: The same of each fallback, in their order.
     """
 
     def __init__(
         self,
         *,
         name: str,
-        model: str = "openai/gpt-4o-mini",
+        model: str | Model = "openai/gpt-4o-mini",
         instructions: str = "",
         tools: Sequence[Tool | Callable[..., Any]] = (),
         model_options: Mapping[str, Any] | None = None,
@@ -81,25 +83,28 @@ class Agent:
         self.name = name
         self.tools = _tools(tools, f"{field}.tools")
         self._by_name = {tool.name: tool for tool in self.tools}
-        if not checks.text(model, f"{field}.model").strip():
-            raise ConfigurationError(f"{field}.model", "it is empty", 'name a model, such as "openai/gpt-4o-mini"')
+        first = declared(model, model_options, field)
         self.errors = disclosure.checked(errors, f"{field}.errors")
         self.rules = checks.rules(rules, f"{field}.rules")
         instead = 'give Unattended(approvals="deny", questions="cancel")'
         self.unattended = checks.instance(Unattended, unattended, f"{field}.unattended", instead) or Unattended()
-        stored, self.own_options = call_options.checked(model_options or {}, f"{field}.model_options")
+        self.own_options = first.own_options
+        self.fallback_options = tuple(one.own_options for one in first.fallbacks)
         self.spec = AgentSpec(
             name=name,
-            model=model,
+            model=first.spec.model,
             instructions=checks.text(instructions, f"{field}.instructions"),
-            model_options=stored,
+            model_options=first.spec.options,
             tools=tuple(tool.spec for tool in self.tools),
             limits=_limits(limits, f"{field}.limits"),
             execution=checks.member(Execution, execution, f"{field}.execution"),
             unattended=self.unattended.spec,
             client_grace_s=checks.seconds(client_grace_s, f"{field}.client_grace_s"),
-            context=_context(context, model, f"{field}.context"),
+            context=_context(context, [first.spec.model, *(one.spec.model for one in first.fallbacks)], f"{field}.context"),
             stop=checks.instance(Stop, stop, f"{field}.stop", "give stop=Stop(...)"),
+            retries=first.spec.retries,
+            breaker=first.spec.breaker,
+            fallbacks=tuple(one.spec for one in first.fallbacks),
         )
         _check_room(self.spec, f"{field}.context")
         for spec in self.spec.tools:
@@ -136,15 +141,18 @@ def _tools(declared: Any, field: str) -> tuple[Tool, ...]:
     return tuple(tools.values())
 
 
-def _context(context: Any, model: str, field: str) -> Context | None:
+def _context(context: Any, models: Sequence[str], field: str) -> Context | None:
     found = checks.instance(Context, context, field, "give context=Context(...)")
     if found is None or found.budget is not None:
         return found
-    budget = window_tokens(model)
-    if budget is None:
-        problem = f"litellm's table does not say how many tokens {model!r} takes"
-        raise ConfigurationError(f"{field}.budget", problem, "give Context(budget=...)")
-    return found.model_copy(update={"budget": budget})
+    budgets = []
+    for model in models:
+        tokens = window_tokens(model)
+        if tokens is None:
+            problem = f"litellm's table does not say how many tokens {model!r} takes"
+            raise ConfigurationError(f"{field}.budget", problem, "give Context(budget=...)")
+        budgets.append(tokens)
+    return found.model_copy(update={"budget": min(budgets)})
 
 
 def _check_room(spec: AgentSpec, field: str) -> None:

@@ -13,7 +13,7 @@ from holdfast.embedded.home import Home, installed_version, python_version
 from holdfast.embedded.local_ray import running_ray
 from holdfast.errors import AppNotPublished, ConfigurationError, HoldfastError, OlderRelease
 from holdfast.persistence import Binding, opened
-from holdfast.registry import cluster, doors, releases
+from holdfast.registry import cluster, doors, inventory, releases
 from holdfast.registry.doors import Door, Knocked, Manner
 from holdfast.registry.node_look import AppToImport, NodeLook
 from holdfast.settings import Settings
@@ -73,6 +73,7 @@ async def ray_checks(
         actors = ActorSettings.of(settings, store, joined.cluster_id)
         checks += await bounded("sweeper", _sweeper(actors), within_s=3 * ANSWER_S)
         checks += await bounded("links", _links(actors), within_s=STORE_S)
+        checks += await bounded("models", _models(actors), within_s=STORE_S + 3 * ANSWER_S)
     checks += await bounded("nodes", _nodes(store, app), within_s=NODES_S)
     return [*joining, *checks]
 
@@ -209,6 +210,31 @@ async def _links(actors: ActorSettings) -> list[Check]:
         await store.close()
     declared = {one.name for spec in specs if spec is not None for one in spec.notify if one.decider is not None}
     return [link_check(sorted(declared), await readiness.signs(actors, within_s=ANSWER_S))] if declared else []
+
+
+async def _models(actors: ActorSettings) -> list[Check]:
+    """The check of the breakers in the workers; empty if no published agent declares one."""
+    store = actors.store.opened()
+    try:
+        specs = [await store.spec(digest) for record in await store.apps() for digest in record.agents.values()]
+    except HoldfastError:
+        return []  # the checks of Redis name the error
+    finally:
+        await store.close()
+    if not any(model.breaker is not None for spec in specs if spec is not None for model in spec.models):
+        return []
+    running = await in_daemon(inventory.processes, actors)
+    return [model_check(await inventory.work_of(one for one in running if one.worker))]
+
+
+def model_check(workers: Mapping[str, inventory.Work]) -> Check:
+    """The check of models that workers pass over."""
+    found = [(name, one) for name, work in sorted(workers.items()) for one in work.breakers]
+    if not found:
+        return ok("models", "no worker passes a model over")
+    said = [f"{one['model']} in {name} ({one['state']}, for {one['for_s']:.0f} s yet)" for name, one in found]
+    fix = "see why it fails: holdfast top, and the workers' log; where fallbacks are declared, they answer"
+    return warn("models", f"workers pass models over: {_some(said)}", fix)
 
 
 def link_check(targets: Sequence[str], public_url: str | None) -> Check:

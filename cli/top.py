@@ -143,7 +143,7 @@ def _waiting(values: Values) -> "RenderableType":
 def _counted(values: Values, earlier: Values | None, every: float) -> "RenderableType":
     drawn_table = table("COUNTED", "OF", "IN ALL", "A MINUTE", "MEAN")
     turns = (metrics.TURNS, metrics.SETTLED, metrics.STALE, metrics.ACTIVATIONS)
-    work = (metrics.MODEL_CALLS, metrics.COST, metrics.RUNS)
+    work = (metrics.MODEL_CALLS, metrics.PASSED_ON, metrics.BREAKERS, metrics.COST, metrics.RUNS)
     timed = (metrics.WAIT, metrics.RESOLVE_S, metrics.MODEL_FIRST_S, metrics.MODEL_S, metrics.RUN_S)
     for metric in (*turns, *work, *timed):
         for labels, value in sorted(values.get(metric, {}).items(), key=_by_count)[:ROWS]:

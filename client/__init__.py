@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 import holdfast
 
 _OF_APPS = (
-    *("Agent", "App", "Approvers", "ClusterError", "Context", "CorruptStore", "Escalate", "Email", "Fenced"),
-    *("HomeUnusable", "LeaseHeld", "Limits", "NewerRecord", "Notice", "NoticeKind", "Notify", "Report", "Retain"),
+    *("Agent", "App", "Approvers", "Breaker", "ClusterError", "Context", "CorruptStore", "Escalate", "Email", "Fenced"),
+    *("HomeUnusable", "LeaseHeld", "Limits", "Model", "NewerRecord", "Notice", "NoticeKind", "Notify", "Report", "Retain"),
     *("Rule", "Rules", "Slack", "Stop", "Suspend", "Tool", "ToolContext", "TurnContext", "Unattended"),
     *("UnattendedCall", "UnsupportedServer", "Webhook", "__version__", "ask_user_questions", "delegate", "tool"),
 )

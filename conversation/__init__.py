@@ -69,6 +69,7 @@ from .terms.grants import Grant as Grant
 from .terms.grants import Level as Level
 from .terms.grants import Scope as Scope
 from .terms.grants import Target as Target
+from .terms.models import Breaker as Breaker
 from .terms.presence import OnDetach as OnDetach
 from .terms.presence import Present as Present
 from .terms.principal import Principal as Principal

@@ -2,8 +2,9 @@
 
 import asyncio
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import ray
 from ray._private import state as cluster_state
@@ -54,7 +55,10 @@ class Process:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """A worker's work; `known` is false if it did not answer (an older release does not); `gone` if it has ended."""
+    """A worker's work; `known` is false if it did not answer (an older release does not); `gone` if it has ended.
+
+    `breakers` are those of models that are not closed there, as `Breakers.shown` gives them.
+    """
 
     app: str = ""
     runs: int = 0
@@ -62,6 +66,7 @@ class Work:
     leaving: bool = False
     known: bool = False
     gone: bool = False
+    breakers: tuple[Mapping[str, Any], ...] = ()
 
 
 def kill(name: str) -> None:
@@ -93,7 +98,8 @@ async def _work(worker: Process) -> Work:
             return Work(gone=True)
         async with asyncio.timeout(ANSWER_S):
             said = await handle.work.remote()
-        return Work(said["app"], said["runs"], said["model_calls"], leaving=said["leaving"], known=True)
+        shown = {"leaving": said["leaving"], "breakers": tuple(said.get("breakers", ()))}
+        return Work(said["app"], said["runs"], said["model_calls"], **shown, known=True)
     except ActorDiedError:
         return Work(gone=True)
     except (RayError, TimeoutError, AttributeError, ValueError):  # the worker hangs, is out of reach, or is too old

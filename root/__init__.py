@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from holdfast.agent.context import Report as Report
     from holdfast.agent.context import ToolContext as ToolContext
     from holdfast.agent.delegate import delegate as delegate
+    from holdfast.agent.models import Model as Model
     from holdfast.agent.notice import Notice as Notice
     from holdfast.agent.notify import Email as Email
     from holdfast.agent.notify import Notify as Notify
@@ -95,6 +96,7 @@ if TYPE_CHECKING:
     from holdfast.conversation.terms.grants import Level as Level
     from holdfast.conversation.terms.grants import Scope as Scope
     from holdfast.conversation.terms.grants import Target as Target
+    from holdfast.conversation.terms.models import Breaker as Breaker
     from holdfast.conversation.terms.parts import FilePart as FilePart
     from holdfast.conversation.terms.parts import ImagePart as ImagePart
     from holdfast.conversation.terms.parts import TextPart as TextPart

@@ -132,6 +132,15 @@ MODEL_FIRST_S = _histogram(
     "holdfast_model_first_token_seconds", "Time from a request to the first piece of its answer.", "model", bounds=FIRST_S
 )
 MODEL_RETRIES = _counter("holdfast_model_retries_total", "Tries of model calls that failed and were repeated.", "model")
+PASSED_ON = _counter(
+    "holdfast_model_fallbacks_total",
+    "Model calls that went on to a fallback, by the model that did not answer.",
+    "model",
+    "why",
+)
+BREAKERS = _counter(
+    "holdfast_model_breakers_total", "Breakers of models that opened or closed, in any worker.", "model", "state"
+)
 TOKENS = _counter("holdfast_model_tokens_total", "Tokens, as providers count them.", "model", "direction")
 COST = Metric(
     "holdfast_model_cost_usd_total",
@@ -180,6 +189,8 @@ COUNTED: tuple[Metric, ...] = (
         MODEL_S,
         MODEL_FIRST_S,
         MODEL_RETRIES,
+        PASSED_ON,
+        BREAKERS,
         TOKENS,
         COST,
         RUNS,

@@ -116,7 +116,7 @@ EVENTS: Mapping[type[BaseModel], Row] = {
     parts.FilePart: Row("type file"),
     parts.FileData: Row("file_data file_url filename"),
     log.TurnStarted: Row("turn_id message_seq", hidden="spec_digest code max_model_calls traceparent counted"),
-    log.ModelAnswered: Row("effect_id content calls finish_reason input_tokens output_tokens reasoning provider"),
+    log.ModelAnswered: Row("effect_id content calls finish_reason input_tokens output_tokens reasoning provider model"),
     log.RequestedCall: Row("tool_call_id name arguments original_id", hidden="context"),
     log.RunScheduled: Row(
         "tool_call_id tool executor attempt arguments_at approval resumed batch_id",

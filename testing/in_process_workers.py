@@ -131,7 +131,7 @@ class InProcessWorkers:
         self.prompts.append(messages)
         try:
             async with self._clock.bounded(effect_id, spec.limits.model_timeout_s) as bound:
-                said = await self._model.reply(messages)
+                said, model = await self._said(messages)
         except Exception as error:  # noqa: BLE001 - it is raised again where the conversation is driven
             if isinstance(error, TimeoutError) and bound.expired():
                 return model_outcome.overdue(effect_id, spec.limits)
@@ -151,7 +151,16 @@ class InProcessWorkers:
         except Exception as error:  # noqa: BLE001 - the app's own rules may raise anything
             problem = f"the model's answer cannot be used: {PLAIN.said(error, model_outcome.WORDS)}"
             return failed(error=problem, reason=FailureReason.UNUSABLE)
-        return model_outcome.replied(effect_id, answer, calls, route="")
+        return model_outcome.replied(effect_id, answer, calls, route="", model=model)
+
+    async def _said(self, messages: list[dict[str, Any]]) -> tuple[Message | Exception, str]:
+        """What the script says, and the fallback that says it: it is asked once more for each model that is down."""
+        said, model = await self._model.reply(messages), ""
+        for fallback in self._agent.spec.fallbacks:
+            if not isinstance(said, OSError):
+                break
+            said, model = await self._model.reply(messages), fallback.model
+        return said, model
 
     async def _run_tool(self, request: RunRequest) -> WorkAnswer:
         claim: Claim[Any] = self._claims.new((request.conversation_id, request.effect_id), process=uuid.uuid4().hex)

@@ -30,7 +30,8 @@ class ScriptedModel:
 
     `agent` is the name of the only agent that it is for, if any. `model` is a list of replies, a function from the messages to
     one (async or not), or a `Replay`. A reply that is an exception is the error with which the provider refuses the call,
-    after all retries.
+    after all retries. An `OSError`, such as `ConnectionError()`, says that the model is down: the next reply is that of the
+    agent's next fallback.
 
     Raises:
         ConfigurationError: `model` is no script, or one of its replies is none.

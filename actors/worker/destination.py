@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from holdfast.agent import Agent
-from holdfast.conversation import AgentSpec
+from holdfast.conversation.terms.models import ModelSpec
 from holdfast.conversation.terms.spec import STORED_OPTIONS
 from holdfast.conversation.text import jsontext
 
@@ -45,30 +45,43 @@ class Elsewhere(Exception):
 
 
 def arguments(
-    spec: AgentSpec, agent: Agent | None, provider: Callable[[str], str], keyed: Callable[[str], bool]
+    model: ModelSpec, agent: Agent | None, provider: Callable[[str], str], keyed: Callable[[str], bool]
 ) -> dict[str, Any]:
     """The model and the options of a call; `Elsewhere` if the store names a model that might choose a destination.
 
     A running turn may have begun with an older spec than the app's. `provider` gives the provider that a model is called at (''
     if unknown), `keyed` whether a provider of `FIXED` would be called with its own key.
     """
-    own: dict[str, Any] = {}
-    place = _place(spec.model, provider)
-    if agent is not None and (spec.model == agent.spec.model or (place and place == _place(agent.spec.model, provider))):
-        own = agent.own_options
-    elif place not in FIXED or not keyed(place) or (agent is not None and agent.own_options):
-        declared = f"its agent {agent.name!r} has {agent.spec.model!r:.200}" if agent is not None else "it has no such agent"
-        message = (
-            f"the turn began with the model {spec.model!r:.200}; the app that the workers run declares another ({declared}), "
-            "and only the app may say where a model is called: declare that model until the turn is over, set the key of its "
-            "provider, or cancel the turn"
-        )
-        raise Elsewhere(message)
-    stored = jsontext.loads(spec.model_options)
+    place, declared = _place(model.model, provider), _declared(agent)
+    own = next((options for name, options in declared if name == model.model), None)
+    if own is None and place:
+        own = next((options for name, options in declared if place == _place(name, provider)), None)
+    if own is None:
+        if place not in FIXED or not keyed(place) or any(options for _, options in declared):
+            raise Elsewhere(_refusal(model.model, agent))
+        own = {}
+    stored = jsontext.loads(model.options)
     foreign = sorted(stored.keys() - STORED_OPTIONS - own.keys())
     if foreign:
-        logger.warning("agent %s: options in the store that only the app may set are ignored: %.300s", spec.name, foreign)
-    return {name: value for name, value in stored.items() if name in STORED_OPTIONS} | own | {"model": spec.model}
+        logger.warning("model %s: options in the store that only the app may set are ignored: %.300s", model.model, foreign)
+    return {name: value for name, value in stored.items() if name in STORED_OPTIONS} | own | {"model": model.model}
+
+
+def _declared(agent: Agent | None) -> list[tuple[str, dict[str, Any]]]:
+    """The models that the app declares for an agent, in their order, with the options that are not stored."""
+    if agent is None:
+        return []
+    fallbacks = zip(agent.spec.fallbacks, agent.fallback_options, strict=True)
+    return [(agent.spec.model, agent.own_options), *((one.model, options) for one, options in fallbacks)]
+
+
+def _refusal(model: str, agent: Agent | None) -> str:
+    declared = f"its agent {agent.name!r} has {agent.spec.model!r:.200}" if agent is not None else "it has no such agent"
+    return (
+        f"the turn began with the model {model!r:.200}; the app that the workers run declares another ({declared}), "
+        "and only the app may say where a model is called: declare that model until the turn is over, set the key of its "
+        "provider, or cancel the turn"
+    )
 
 
 def _place(model: str, provider: Callable[[str], str]) -> str:

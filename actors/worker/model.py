@@ -2,7 +2,7 @@
 
 litellm's retries are off and ours on: a call that fails for a transient reason (rate limits, 5xx, connection errors, timeouts)
 is repeated with backoff and jitter, honouring retry-after; one that fails for a lasting reason (a bad key, an unknown model, a
-context overflow) is not.
+context overflow) is not. A model that cannot answer gives way to the agent's next one, unless the request itself was refused.
 """
 
 import asyncio
@@ -15,6 +15,7 @@ import sys
 import types
 from asyncio import sleep
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -38,11 +39,13 @@ from holdfast.agent import Agent, Suspend
 from holdfast.backoff import Backoff
 from holdfast.conversation import AgentSpec, FailureReason, ModelFailed, ToolSpec
 from holdfast.conversation.records.proposed_call import ProposedCall
+from holdfast.conversation.terms.models import ModelSpec
 from holdfast.persistence import Runs
 from holdfast.redaction import Redaction
 
 from . import destination, media, prompt
 from .app_loop import AppLoop
+from .breakers import Breakers, PassedOver
 from .chat_chunks import RESPONSES
 from .gate import CallRules
 from .live import Deltas
@@ -73,7 +76,6 @@ Logging.response_cost_calculator = _priced  # of a stream it is asked as that be
 vars(litellm.utils).pop("json_data", None)  # what a tokenizer was parsed from
 trim()
 
-ATTEMPTS = 5
 FIRST_DELAY_S = 0.5
 LONGEST_DELAY_S = 8.0
 LONGEST_RETRY_AFTER_S = 60.0
@@ -82,6 +84,8 @@ CLOSE_S = 5.0
 ANTHROPIC_ELSEWHERE = frozenset({"vertex_ai", "azure_ai"})
 """Other providers whose Claude models speak Anthropic's interface."""
 PASSING_STATUSES = frozenset({408, 409, 425, 429})
+UNAVAILABLE_STATUSES = frozenset({401, 402, 403, 404})
+"""Statuses by which a provider refuses the key, the account or the model: another model may answer the same request."""
 
 
 async def call(
@@ -95,83 +99,214 @@ async def call(
     rules: CallRules,
     redaction: Redaction,
     counts: ModelCounts,
+    breakers: Breakers,
     direct: bool = True,
 ) -> ModelOutcome:
-    """Call the spec's model without hidden tools; the outcome after all retries. App code runs in `loop`'s threads.
+    """Call the spec's models without hidden tools; the outcome after all retries. App code runs in `loop`'s threads.
 
     `direct`: plain chunks of a stream are read without litellm.
     """
+    how: dict[str, Any] = {"redaction": redaction, "counts": counts, "breakers": breakers, "direct": direct}
+    asking = _Asking(store, request, spec, messages, agent=agent, hides=rules.hides, **how)
+    failed = partial(ModelFailed, effect_id=request.effect_id)
     try:
-        called = destination.arguments(spec, agent, _provider, _keyed)
-    except destination.Elsewhere as elsewhere:
-        return ModelFailed(effect_id=request.effect_id, error=str(elsewhere), reason=FailureReason.MODEL_ERROR)
-    route = _provider(called["model"], called.get("custom_llm_provider"))
-    anthropic = route == "anthropic" or (route in ANTHROPIC_ELSEWHERE and "claude" in spec.model)
-    try:
-        messages = media.sendable(
-            messages, model=spec.model, route=route, anthropic=anthropic, blind=partial(_blind, called["model"], route)
-        )
-    except media.Unsendable as unsendable:
-        return ModelFailed(effect_id=request.effect_id, error=str(unsendable), reason=FailureReason.UNSUPPORTED_PART)
-    try:
-        async with asyncio.timeout(spec.limits.model_timeout_s):
-            asked = partial(_arguments, spec, called, route, messages, rules.hides, anthropic=anthropic)
-            answer = await _with_retries(store, request, spec, asked, redaction=redaction, counts=counts, direct=direct)
+        async with asyncio.timeout(spec.limits.model_timeout_s) as whole:
+            target, answer = await asking.answered(whole)
     except TimeoutError:
         return model_outcome.overdue(request.effect_id, spec.limits)
-    except _Failed as failed:
-        return ModelFailed(effect_id=request.effect_id, error=str(failed), reason=FailureReason.MODEL_ERROR)
+    except _Failed as failure:
+        return failed(error=str(failure), reason=failure.reason)
     except TooMuch as excess:
         return model_outcome.excessive(request.effect_id, excess, redaction)
-    counts.cost(_cost_usd(called, answer))
+    counts.cost(_cost_usd(target.called, answer))
     try:
         calls: tuple[ProposedCall, ...] = ()
         if proposed := answer.calls():
             room, in_force, turn = loop(), await rules.now(), await rules.turn()
             judged = partial(model_outcome.judged, agent, spec, proposed, redaction, rules=in_force, turn=turn)
             calls = await room.judged(spec.name, lambda asking: judged(asking=asking))
-        return model_outcome.replied(request.effect_id, answer, calls, route=route)
+        fallback = target.model.model if target.model.model != spec.model else ""
+        return model_outcome.replied(request.effect_id, answer, calls, route=target.route, model=fallback)
     except (Exception, Suspend) as error:  # the answer is paid for, and another would be like it
         logger.exception("model call %s of %s: its answer cannot be used", request.effect_id, request.conversation_id)
         problem = f"the model's answer cannot be used: {_words(error, redaction)}"
-        return ModelFailed(effect_id=request.effect_id, error=problem, reason=FailureReason.UNUSABLE)
+        return failed(error=problem, reason=FailureReason.UNUSABLE)
 
 
 class _Failed(Exception):
-    pass
+    """A model did not answer. `onward`: another one may answer the same request; `why` is the label of the count."""
+
+    def __init__(self, message: str, reason: FailureReason, *, onward: bool, why: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.onward = onward
+        self.why = why
 
 
-async def _with_retries(
-    store: Runs,
-    request: ModelRequest,
-    spec: AgentSpec,
-    arguments: Callable[[], dict[str, Any]],
-    *,
-    redaction: Redaction,
-    counts: ModelCounts,
-    direct: bool,
-) -> ModelAnswer:
-    backoff = Backoff(FIRST_DELAY_S, LONGEST_DELAY_S, jitter=0.5)
-    deltas = Deltas(store, request, 0)
-    for attempt in range(1, ATTEMPTS + 1):
-        await deltas.begin_anew()
-        try:  # the arguments are made anew: litellm changes some of what it is given
-            return await _stream(deltas, ModelAnswer(spec.limits), arguments(), counts, direct=direct)
-        except TooMuch:
-            raise
-        except Exception as error:  # litellm raises whatever its providers' clients do
-            if not _passes(error) or attempt == ATTEMPTS:
-                raise _Failed(_words(error, redaction)) from error
-            said = _words(error, redaction)
-            logger.info("model call %s of %s, try %d: %s", request.effect_id, request.conversation_id, attempt, said)
-            counts.repeated()
-            asked_s, pause_s = _retry_after_s(error), backoff.next_s()
-            await sleep(pause_s if asked_s is None else asked_s)
-    raise AssertionError("unreachable: the last try returns or raises")
+@dataclass(frozen=True, slots=True)
+class _Target:
+    """A model, the arguments that say where it is called, and the messages as it takes them."""
+
+    model: ModelSpec
+    called: dict[str, Any]
+    route: str
+    anthropic: bool
+    messages: list[dict[str, Any]]
+
+    @property
+    def breaker(self) -> tuple[str, str]:
+        return self.model.model, str(self.called.get("api_base") or self.called.get("base_url") or "")
+
+
+class _Asking:
+    """One call of an agent's models, one after the other, until one has answered."""
+
+    def __init__(
+        self,
+        store: Runs,
+        request: ModelRequest,
+        spec: AgentSpec,
+        messages: list[dict[str, Any]],
+        *,
+        agent: Agent | None,
+        hides: Callable[[ToolSpec], bool],
+        redaction: Redaction,
+        counts: ModelCounts,
+        breakers: Breakers,
+        direct: bool,
+    ) -> None:
+        self._request = request
+        self._spec = spec
+        self._messages = messages
+        self._agent = agent
+        self._hides = hides
+        self._redaction = redaction
+        self._counts = counts
+        self._breakers = breakers
+        self._direct = direct
+        self._deltas = Deltas(store, request, 0)
+
+    async def answered(self, whole: asyncio.Timeout) -> tuple[_Target, ModelAnswer]:
+        """The model that answered, and its answer, within the time of the whole call.
+
+        Raises:
+            _Failed: None answered, or the request itself was refused.
+            TooMuch: The answer exceeds the limits.
+        """
+        models, failures = self._spec.models, list[tuple[str, _Failed]]()
+        loop = asyncio.get_running_loop()
+        ends_s = loop.time() + self._spec.limits.model_timeout_s
+        for left, model in zip(range(len(models) - 1, -1, -1), models, strict=True):
+            self._counts.turns_to(model.model)
+            share_s = (ends_s - loop.time()) / (left + 1)
+            try:
+                target = self._target(model)
+                return target, await self._within(share_s if left else None, target, whole)
+            except _Failed as failed:
+                failures.append((model.model, failed))
+                if not left or not failed.onward:
+                    raise _all(failures) from failed
+                self._counts.passed_on(failed.why)
+                logger.info("%s: a fallback is asked in place of %s: %s", self._named, model.model, failed)
+        raise AssertionError("unreachable: the last model answers or raises")
+
+    @property
+    def _named(self) -> str:
+        return f"model call {self._request.effect_id} of {self._request.conversation_id}"
+
+    def _target(self, model: ModelSpec) -> _Target:
+        try:
+            called = destination.arguments(model, self._agent, _provider, _keyed)
+        except destination.Elsewhere as elsewhere:
+            raise _Failed(str(elsewhere), FailureReason.MODEL_ERROR, onward=True, why="elsewhere") from elsewhere
+        route = _provider(called["model"], called.get("custom_llm_provider"))
+        anthropic = route == "anthropic" or (route in ANTHROPIC_ELSEWHERE and "claude" in model.model)
+        blind = partial(_blind, called["model"], route)
+        try:
+            messages = media.sendable(self._messages, model=model.model, route=route, anthropic=anthropic, blind=blind)
+        except media.Unsendable as unsendable:
+            raise _Failed(str(unsendable), FailureReason.UNSUPPORTED_PART, onward=True, why="part") from unsendable
+        return _Target(model, called, route, anthropic, messages)
+
+    async def _within(self, share_s: float | None, target: _Target, whole: asyncio.Timeout) -> ModelAnswer:
+        """The answer of a model that begins within these seconds, if another one may be asked then."""
+        ends_s = None if share_s is None else asyncio.get_running_loop().time() + share_s
+        try:
+            async with asyncio.timeout_at(ends_s) as bound:
+                return await self._with_retries(target, bound, ends_s, lambda: bound.expired() or whole.expired())
+        except TimeoutError:
+            if share_s is None or not bound.expired():
+                raise
+            message = f"no answer began within {share_s:.3g} s, its part of Limits.model_timeout_s"
+            raise _Failed(message, FailureReason.MODEL_ERROR, onward=True, why="timeout") from None
+
+    async def _with_retries(
+        self, target: _Target, bound: asyncio.Timeout, ends_s: float | None, overdue: Callable[[], bool]
+    ) -> ModelAnswer:
+        backoff = Backoff(FIRST_DELAY_S, LONGEST_DELAY_S, jitter=0.5)
+        last: _Failed | None = None
+        for left in range(target.model.retries, -1, -1):
+            if last is not None:
+                self._counts.repeated()
+            await self._deltas.begin_anew()
+            if not bound.expired():
+                bound.reschedule(ends_s)
+            try:
+                entered = self._breakers.enter(target.breaker, target.model.breaker)
+            except PassedOver as passed:
+                raise last or _Failed(str(passed), FailureReason.MODEL_UNAVAILABLE, onward=True, why="breaker") from None
+            try:
+                answer = await self._try(target, bound)
+            except TooMuch:
+                entered.ended(failed=False)
+                raise
+            except asyncio.CancelledError:  # by the bound of this model, of the call, or by whoever no longer waits
+                entered.ended(failed=True if overdue() else None)
+                raise
+            except Exception as error:  # litellm raises whatever its providers' clients do
+                passes, onward = _passes(error), _passes(error) or _unavailable(error, target.route)
+                entered.ended(failed=onward)
+                said = _words(error, self._redaction)
+                last = _Failed(said, FailureReason.MODEL_ERROR, onward=onward, why="error" if passes else "refused")
+                asked_s, pause_s = _retry_after_s(error), backoff.next_s()
+                if not passes or not left or (ends_s is not None and (asked_s or 0) > LONGEST_DELAY_S):
+                    raise last from error
+                logger.info("%s, try %d: %s", self._named, self._counts.tries, said)
+                await sleep(pause_s if asked_s is None else asked_s)
+            else:
+                entered.ended(failed=False)
+                return answer
+        raise AssertionError("unreachable: the last try returns or raises")
+
+    async def _try(self, target: _Target, bound: asyncio.Timeout) -> ModelAnswer:
+        def began() -> None:
+            if not bound.expired():
+                bound.reschedule(None)
+
+        # the arguments are made anew: litellm changes some of what it is given
+        arguments = _arguments(self._spec, target, self._hides)
+        return await _stream(self._deltas, ModelAnswer(self._spec.limits), arguments, self._counts, began, direct=self._direct)
+
+
+def _all(failures: list[tuple[str, _Failed]]) -> _Failed:
+    """The failures of the models that were asked, as one."""
+    last = failures[-1][1]
+    if len(failures) == 1:
+        return last
+    reasons = {failed.reason for _, failed in failures}
+    share = WORDS // len(failures)
+    said = "; ".join(f"{model:.100}: {failed!s:.{share}}" for model, failed in failures)
+    return _Failed(said, last.reason if len(reasons) == 1 else FailureReason.MODEL_ERROR, onward=False, why=last.why)
 
 
 async def _stream(
-    deltas: Deltas, answer: ModelAnswer, arguments: dict[str, Any], counts: ModelCounts, *, direct: bool
+    deltas: Deltas,
+    answer: ModelAnswer,
+    arguments: dict[str, Any],
+    counts: ModelCounts,
+    began: Callable[[], None],
+    *,
+    direct: bool,
 ) -> ModelAnswer:
     counts.asked()
     found, observed = await litellm.acompletion(**arguments), _observed()
@@ -180,6 +315,7 @@ async def _stream(
     try:
         async for chunk in stream:
             counts.answers()
+            began()
             if answer.restarts > restarts:
                 restarts = answer.restarts
                 await deltas.begin_anew()
@@ -216,15 +352,8 @@ async def _close(stream: ProviderStream) -> None:
         logger.warning("the connection of a model call could not be closed", exc_info=True)
 
 
-def _arguments(
-    spec: AgentSpec,
-    called: dict[str, Any],
-    route: str,
-    messages: list[dict[str, Any]],
-    hidden: Callable[[ToolSpec], bool],
-    *,
-    anthropic: bool,
-) -> dict[str, Any]:
+def _arguments(spec: AgentSpec, target: _Target, hidden: Callable[[ToolSpec], bool]) -> dict[str, Any]:
+    called, route, messages, anthropic = target.called, target.route, target.messages, target.anthropic
     tools = prompt.tools(spec, hidden)
     sealed = any((message.get("provider") or {}).get("route") == f"{route}{RESPONSES}" for message in messages)
     interface = RESPONSES if sealed and _by_responses(called, route, tools) else ""
@@ -296,6 +425,12 @@ def _passes(error: Exception) -> bool:
     if isinstance(status, int):
         return status in PASSING_STATUSES or status >= 500  # noqa: PLR2004 - server errors
     return isinstance(error, OSError | TimeoutError)
+
+
+def _unavailable(error: Exception, route: str) -> bool:
+    """Whether the model cannot be asked at all, while another one may answer the same request."""
+    unknown = not route or isinstance(error, litellm.exceptions.AuthenticationError)
+    return unknown or getattr(error, "status_code", None) in UNAVAILABLE_STATUSES
 
 
 def _retry_after_s(error: Exception) -> float | None:

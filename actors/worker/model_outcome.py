@@ -37,8 +37,10 @@ WORDS = 2000
 """How many characters of a provider's error are kept."""
 
 
-def replied(effect_id: str, answer: ModelAnswer, calls: tuple[ProposedCall, ...], *, route: str) -> ModelReplied:
-    """The outcome of a call that was answered."""
+def replied(
+    effect_id: str, answer: ModelAnswer, calls: tuple[ProposedCall, ...], *, route: str, model: str = ""
+) -> ModelReplied:
+    """The outcome of a call that was answered; `model` is the fallback that did it, if one did."""
     input_tokens, output_tokens = answer.tokens
     return ModelReplied(
         effect_id=effect_id,
@@ -49,6 +51,7 @@ def replied(effect_id: str, answer: ModelAnswer, calls: tuple[ProposedCall, ...]
         output_tokens=output_tokens,
         reasoning=answer.reasoning,
         provider=answer.provider(route),
+        model=model,
     )
 
 
@@ -161,6 +164,14 @@ class ModelCounts:
         """How many tries there were, including the current one."""
         self.cost_usd: float | None = None
         """The cost of the answer in US dollars; None if unknown."""
+
+    def turns_to(self, model: str) -> None:
+        """Count for this model from now on."""
+        self._model = model
+
+    def passed_on(self, why: str) -> None:
+        """Count that a fallback is asked in place of the current model."""
+        self._counts.add(metrics.PASSED_ON, self._model, why)
 
     def asked(self) -> None:
         """Note that a request goes out now."""

@@ -84,6 +84,7 @@ class ModelSpan(_WorkSpan):
         ]
         said: dict[str, traces.Said | None] = {
             traces.TRIES: tries,
+            traces.RESPONSE_MODEL: outcome.model or None,
             traces.FINISH_REASONS: None if outcome.finish_reason is None else (outcome.finish_reason[:WORD],),
             traces.INPUT_TOKENS: outcome.input_tokens,
             traces.OUTPUT_TOKENS: outcome.output_tokens,

@@ -52,6 +52,7 @@ from .app_loop import THREADS, AppLoop
 from .app_runtime import AllBlocked, AppRuntime, agent_of, check_environment
 from .attestation import Attestation, keep_sweeper
 from .bench import Bench, Room
+from .breakers import Breakers
 from .claims import Claim, Claims
 from .deliveries import Deliveries
 from .gate import CallRules, Gate, GrantGivers
@@ -110,6 +111,7 @@ class Worker:
         self._succession = Succession(settings)
         self._reached = reached_here()
         self._counts = Counts()
+        self._breakers = Breakers(self._counts)
         self._background = Background()
         model_calls = min(common.process_limits.model_calls, free_files())
         alone = Turnstile(THREADS) if settings.alone else None  # one for all work
@@ -156,9 +158,10 @@ class Worker:
         exit_actor()
 
     async def work(self) -> dict[str, Any]:
-        """This worker's work in plain values: `app`, the numbers of `runs` and `model_calls`, whether it is `leaving`."""
+        """Its `app`, how many `runs` and `model_calls`, whether it is `leaving`, the `breakers` that are not closed."""
         leaving = self._succession.succeeded or self._leaving
-        return {"app": self._settings.app, "runs": len(self._runs), "model_calls": len(self._model_calls), "leaving": leaving}
+        counted = {"runs": len(self._runs), "model_calls": len(self._model_calls)}
+        return {"app": self._settings.app, **counted, "leaving": leaving, "breakers": self._breakers.shown()}
 
     async def pid(self) -> int:
         """The id of this incarnation's process."""
@@ -427,6 +430,7 @@ class Worker:
         counts = ModelCounts(self._counts, spec.model)
         with model_span(request, spec, asked.messages, self.secrets.content) as span:
             how: dict[str, Any] = {"redaction": self.secrets.redaction, "rules": rules, "counts": counts}
+            how["breakers"] = self._breakers
             how["direct"] = self._settings.actors.process_limits.direct_streams
             how["loop"] = lambda: runtime.latest  # the app's rules run in threads, so its event loop need not turn
             outcome = await model.call(store, request, spec=spec, messages=asked.messages, agent=agent, **how)

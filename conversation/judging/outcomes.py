@@ -127,6 +127,7 @@ def model_replied(state: State, command: ModelReplied) -> Judgement:
             calls=tuple(_requested(call_id, call) for call_id, call in proposed.items()),
             input_tokens=command.input_tokens,
             output_tokens=command.output_tokens,
+            model=jsontext.clean(command.model),
             **{name: jsontext.clean(getattr(command, name)) for name in ("content", "finish_reason", "reasoning", "provider")},
         )
     )

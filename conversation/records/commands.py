@@ -288,7 +288,7 @@ class TurnPrepared(Outcome):
 
 
 class ModelReplied(Outcome):
-    """The outcome of `CallModel`: the model's message."""
+    """The outcome of `CallModel`: the model's message; `model` is the fallback that gave it, empty for the first model."""
 
     kind: Literal["model_replied"] = "model_replied"
     content: str | None = None
@@ -298,6 +298,7 @@ class ModelReplied(Outcome):
     output_tokens: int | None = None
     reasoning: str | None = None
     provider: JsonText | None = None
+    model: str = ""
 
     def lookups(self) -> tuple[str, ...]:
         """The keys of the model's call ids; a known one was used before."""

@@ -26,6 +26,7 @@ class FailureReason(StrEnum):
 
     MODEL_ERROR = "model_error"  # the provider's error, after all retries
     MODEL_TIMEOUT = "model_timeout"  # no answer within Limits.model_timeout_s
+    MODEL_UNAVAILABLE = "model_unavailable"  # the breakers of all the agent's models are open; nothing was sent
     LENGTH = "length"  # the answer was cut off at the token limit inside a tool call, or before any text
     CONTENT_FILTER = "content_filter"  # the provider's filter left nothing to continue with
     MAX_MODEL_CALLS = "max_model_calls"  # Limits.max_model_calls is reached

@@ -137,6 +137,7 @@ class ModelAnswered(EventBase):
         reasoning: The part of the model's thinking that it showed, apart from the reply.
         provider: The JSON text of an object that only the model's provider reads: calls that it executed with their results,
             signed or sealed thinking. It is sent back as it came.
+        model: The fallback that answered; empty: the agent's first model.
     """
 
     kind: Literal["model_answered"] = "model_answered"
@@ -148,6 +149,7 @@ class ModelAnswered(EventBase):
     output_tokens: int | None = None
     reasoning: str | None = None
     provider: JsonText | None = None
+    model: str = ""
 
 
 class RunScheduled(CallEvent):

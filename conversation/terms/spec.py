@@ -13,6 +13,7 @@ from holdfast.conversation.text.jsontext import JsonText
 
 from .context import Context
 from .delegation import USUAL_DEPTH
+from .models import MOST_FALLBACKS, MOST_RETRIES, RETRIES, Breaker, ModelSpec
 from .principal import Principal
 from .stages import NOTHING, OnTimeout, Seconds
 from .stopping import Stop
@@ -192,7 +193,9 @@ class AgentSpec(Record):
     """An agent as the machine knows it: everything a turn needs except the callbacks.
 
     A call for a client fails `client_grace_s` seconds after nobody is attached who has its tool; None: it waits. `context` says
-    how much of a conversation is sent to the model; None: all of it. `stop` says when a turn ends though its model would go on.
+    how much of a conversation is sent to the model; None: all of it. `stop` says when a turn ends though its model would go
+    on. `retries` and `breaker` are those of `model`, as in `ModelSpec`; where it cannot answer, `fallbacks` are asked, one
+    after the other.
     """
 
     version: Literal[1] = 1
@@ -208,6 +211,15 @@ class AgentSpec(Record):
     client_grace_s: Seconds | None = 5
     context: Context | None = None
     stop: Stop | None = None
+    retries: int = Field(default=RETRIES, ge=0, le=MOST_RETRIES)
+    breaker: Breaker | None = None
+    fallbacks: tuple[ModelSpec, ...] = Field(default=(), max_length=MOST_FALLBACKS)
+
+    @property
+    def models(self) -> tuple[ModelSpec, ...]:
+        """The models in the order in which they are asked."""
+        first = ModelSpec(model=self.model, options=self.model_options, retries=self.retries, breaker=self.breaker)
+        return (first, *self.fallbacks)
 
     @cached_property
     def digest(self) -> str:

@@ -100,7 +100,7 @@ async def test_every_recorded_chat_stream_cut_anywhere_has_the_same_outcome_on_t
         async with player() as playing:
             return [await replayed(playing, row | {"text": body.decode("utf-8", "replace")}) for body in bodies]
 
-    monkeypatch.setattr(model, "ATTEMPTS", 1)
+    monkeypatch.setattr(Caller, "retries", 0)
     ours = await outcomes()
     assert plainly[0] > 0 or "reasoning_details" in row["text"]
     by_litellm()
@@ -266,7 +266,7 @@ async def outcome_of(server, **more):
 async def test_an_answer_is_the_same_whoever_reads_its_plain_chunks(frames, by_litellm, caplog):
     async def played():
         caplog.clear()
-        with ModelServer(script=[events(*frames)] * model.ATTEMPTS) as server:
+        with ModelServer(script=[events(*frames)] * (1 + Caller.retries)) as server:
             return await outcome_of(server), {record.getMessage() for record in caplog.records}
 
     ours = await played()
@@ -293,7 +293,7 @@ BROKEN = {
 async def test_an_error_is_the_same_whoever_reads_the_plain_chunks(fault, by_litellm, caplog):
     async def played():
         caplog.clear()
-        with ModelServer(script=[events(FIRST, *TEXT, STOP, COUNTED, DONE)] * model.ATTEMPTS) as server:
+        with ModelServer(script=[events(FIRST, *TEXT, STOP, COUNTED, DONE)] * (1 + Caller.retries)) as server:
             fault(server)
             return await outcome_of(server), {record.getMessage() for record in caplog.records}
 

@@ -80,7 +80,7 @@ async def test_a_stream_that_never_says_how_it_ends_fails_the_turn_after_its_ret
         caller = await Caller.of(server)
         outcome = await caller.turn()
         assert isinstance(outcome, ModelFailed)
-        assert len(server.requests) == model.ATTEMPTS
+        assert len(server.requests) == (1 + Caller.retries)
         assert "before the provider said how the answer finished" in outcome.error
         assert isinstance(caller.events[-1], TurnFailed)
         assert caller.events[-1].reason is FailureReason.MODEL_ERROR
@@ -286,9 +286,9 @@ async def test_a_line_without_an_end_is_not_read_to_its_end(anthropic):
 
 async def test_a_flood_of_chunks_that_bring_nothing_ends(monkeypatch):
     monkeypatch.setattr("holdfast.actors.worker.model_answer.EMPTY_CHUNKS", 50)
-    outcome, asked, _ = await answered(*[flood(lambda _: {"content": ""}, 200)] * model.ATTEMPTS)
+    outcome, asked, _ = await answered(*[flood(lambda _: {"content": ""}, 200)] * (1 + Caller.retries))
     assert isinstance(outcome, ModelFailed)
-    assert (outcome.reason, asked) == (FailureReason.MODEL_ERROR, model.ATTEMPTS)
+    assert (outcome.reason, asked) == (FailureReason.MODEL_ERROR, (1 + Caller.retries))
     assert "brought nothing" in outcome.error
 
 

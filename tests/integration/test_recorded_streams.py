@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from model_caller import Caller
 from recorded_streams import AWS, arguments, bytes_of, caller_of, player, replayed, sent_back
 
 from holdfast.actors.worker import model
@@ -29,7 +30,7 @@ OUTCOMES = {"length": "length", "content_filter": "filter", "pause_turn": "pause
 
 @pytest.fixture(autouse=True)
 def one_try(monkeypatch):
-    monkeypatch.setattr(model, "ATTEMPTS", 1)
+    monkeypatch.setattr(Caller, "retries", 0)
     for name, value in AWS.items():
         monkeypatch.setenv(name, value)
 
@@ -74,7 +75,7 @@ TRANSLATED = {
 
 @pytest.mark.parametrize("row", TRANSLATED.values(), ids=TRANSLATED)
 async def test_an_answer_that_is_cut_anywhere_before_its_end_is_called_again(row, monkeypatch):
-    monkeypatch.setattr(model, "ATTEMPTS", 2)
+    monkeypatch.setattr(Caller, "retries", 1)
     monkeypatch.setattr(model, "FIRST_DELAY_S", 0.0)
     whole = bytes_of(row)
     places = [place for place in range(len(whole)) if whole[place : place + 7] == b"event: "]

@@ -10,12 +10,14 @@ from writer import Writer, begin, send, start
 
 from holdfast.actors.worker import model
 from holdfast.actors.worker.asking import Ask, here
+from holdfast.actors.worker.breakers import Breakers
 from holdfast.actors.worker.gate import CallRules, FixedRules
 from holdfast.actors.worker.model_outcome import ModelCounts
 from holdfast.actors.workers import ModelRequest
 from holdfast.agent import Rules, Tool, TurnContext, Unattended
 from holdfast.conversation import AgentSpec, Event, Limits, ModelFailed, ModelReplied, ToolSpec
 from holdfast.conversation.log.transcript import Transcript
+from holdfast.conversation.terms.models import RETRIES
 from holdfast.conversation.terms.parts import Content
 from holdfast.conversation.text import jsontext
 from holdfast.counting import Counts
@@ -51,6 +53,7 @@ class Declared:
 
     spec: AgentSpec
     own_options: dict[str, Any]
+    fallback_options: tuple[dict[str, Any], ...] = ()
     name: str = "desk"
     tools: tuple[Tool, ...] = ()
     errors: str = "full"
@@ -69,10 +72,14 @@ class Caller:
     spec: AgentSpec
     writer: Writer
     own_options: dict[str, Any] = field(default_factory=dict)
+    fallback_options: tuple[dict[str, Any], ...] = ()
     live: list[list[Any]] = field(default_factory=list)
     app_tools: tuple[Tool, ...] = ()
     app_loop: Any = field(default_factory=InPlace)
+    counts: Counts = field(default_factory=Counts)
+    breakers: Breakers = field(default_factory=lambda: Breakers(Counts()))
     direct: ClassVar[bool] = True
+    retries: ClassVar[int] = RETRIES
 
     @classmethod
     async def of(
@@ -86,6 +93,9 @@ class Caller:
             model=more.pop("model", "anthropic/claude-sonnet-4-5" if anthropic else "openai/gpt-4o-mini"),
             model_options=jsontext.dumps(more.pop("options", {})),
             tools=tools,
+            retries=more.pop("retries", cls.retries),
+            breaker=more.pop("breaker", None),
+            fallbacks=more.pop("fallbacks", ()),
             limits=Limits(**more),
         )
         writer = await Writer.of(MemoryStore(), "c-1")
@@ -120,24 +130,27 @@ class Caller:
             attempt=1,
         )
 
-    async def call(self, messages: list[dict[str, Any]] | None = None) -> ModelReplied | ModelFailed:
+    async def call(
+        self, messages: list[dict[str, Any]] | None = None, *, asked: AgentSpec | None = None
+    ) -> ModelReplied | ModelFailed:
         """Make the model call that is outstanding; what came of it, which the log has not taken in yet.
 
-        It is sent these messages, or all.
+        It is sent these messages, or all. `asked` is the stored spec, if it is not the one that the app declares.
         """
-        agent: Any = Declared(self.spec, self.own_options, tools=self.app_tools)
+        agent: Any = Declared(self.spec, self.own_options, self.fallback_options, tools=self.app_tools)
         turn = TurnContext(conversation_id="c-1", agent="desk")
         rules = CallRules(FixedRules(Rules()), Rules(), "desk", partial(asyncio.sleep, 0, turn))
         outcome: Awaitable[ModelReplied | ModelFailed] = model.call(
             self,
             self.request,
-            spec=self.spec,
+            spec=asked or self.spec,
             messages=self.transcript.messages() if messages is None else messages,
             agent=agent,
             loop=lambda: self.app_loop,
             rules=rules,
             redaction=PLAIN,
-            counts=ModelCounts(Counts(), self.spec.model),
+            counts=ModelCounts(self.counts, self.spec.model),
+            breakers=self.breakers,
             direct=self.direct,
         )
         return await asyncio.wait_for(outcome, 60)

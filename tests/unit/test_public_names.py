@@ -14,13 +14,13 @@ PUBLIC = {
     "": """
         Agent AgentNotFound AgentRow AlreadyVoted Ancestor Answer App AppDiffersWarning AppNotFound AppNotPublished
         Approve Approvers AsyncAttached AsyncClient AsyncConversation AsyncListEvent AsyncPendingCall Attached
-        AuditBreak AuditEntry AuditReport BatchRefused Cancel Cancelled CipherFailed CipherMissing ClaimReceipt Client
+        AuditBreak AuditEntry AuditReport BatchRefused Breaker Cancel Cancelled CipherFailed CipherMissing ClaimReceipt Client
         ClientContext ClusterError ClusterStopped ClusterUnavailable ConfigurationError Context ContextView
         Conversation ConversationBusy ConversationEnded ConversationExists ConversationNotFound ConversationRow
         ConversationState CorruptStore Decision Deny DurabilityWarning Email Escalate Event Fail FailureReason Fenced
         FilePart Given GivenVote Grant HoldfastError HomeUnusable ImagePart Interrupted InvalidConversationId
         InvalidDecision InvalidInput InvalidLink InvalidMessage InvalidRule LateResult LeaseHeld Level Limits Link
-        LinkProblem ListEvent ListEventKind Message MessageNotFound MessagePage MessageStatus NewerRecord Node
+        LinkProblem ListEvent ListEventKind Message MessageNotFound MessagePage MessageStatus Model NewerRecord Node
         NotPermitted NotQueued Notice NoticeKind Notify OlderRelease OnDetach Origin OtherBuild OutcomeUnknown
         Overloaded Page Pause PendingCall Principal Proof Quarantined Question QueueFull QueuedMessage QuotaUsedUp
         Receipt Redispatch Report Retain Review ReviewVerdict Rule RuleCheck Rules RunningCall Scope ServerRefused
@@ -39,7 +39,7 @@ PUBLIC = {
         TurnCompleted TurnFailed TurnStarted VoteCast
     """,
     "conversation": """
-        AgentSpec Answer Approval Approve ApproverTerms Approvers Assign BeginTurn CallModel CallTarget Cancel
+        AgentSpec Answer Approval Approve ApproverTerms Approvers Assign BeginTurn Breaker CallModel CallTarget Cancel
         CancelPending CancelTurn Cancelled Choice Claim ClaimReceipt Command Comment Context Decided Decision Deny
         Effect End Escalate EscalateCall Event Execution Executor Fail FailureReason GiveBack Grant Interrupt
         Interrupted Judgement Level Limits ModelFailed ModelReplied OnDetach OnLost Origin Present Principal Proof
@@ -48,8 +48,8 @@ PUBLIC = {
         Stop StopReason SuspensionKind TABLE Target Tell ToolSpec WaitsFor Wake When Withdraw decide evolve outstanding
     """,
     "agent": """
-        Agent AgentSpec App Approval Approvers Context Email Executor InvalidArguments Limits Notice Notify OnLost
-        Report Retain Rule RuleEffect Rules Slack Stop Suspend Tool ToolContext ToolSpec TurnContext Unattended
+        Agent AgentSpec App Approval Approvers Breaker Context Email Executor InvalidArguments Limits Model Notice Notify
+        OnLost Report Retain Rule RuleEffect Rules Slack Stop Suspend Tool ToolContext ToolSpec TurnContext Unattended
         UnattendedCall Verdict Webhook ask_user_questions cipher_path code_digest delegate load main_file path_of
         python_path tool
     """,

@@ -20,7 +20,7 @@ def provider(model):
 
 
 def arguments(spec, declared, provided, keyed=bool):
-    return destination.arguments(spec, declared, provided, keyed)
+    return destination.arguments(spec.models[0], declared, provided, keyed)
 
 
 def agent(model="openai/gpt-4o-mini", **options):

@@ -17,7 +17,7 @@ from holdfast.cli.check import Outcome, bounded, fail, failed, judged, ok, warn
 from holdfast.cli.display import to_json
 from holdfast.cli.hints import command
 from holdfast.cli.options import Where
-from holdfast.cli.ray_checks import auth, link_check, metrics, node_checks
+from holdfast.cli.ray_checks import auth, link_check, metrics, model_check, node_checks
 from holdfast.cli.redis_checks import clock
 from holdfast.cli.redis_url import anonymous, own_socket
 from holdfast.cli.store_checks import NAMES, checks
@@ -28,6 +28,7 @@ from holdfast.persistence import Census, MemoryStore
 from holdfast.redaction import Redaction
 from holdfast.registry import doors
 from holdfast.registry.doors import Door, Knocked, Manner
+from holdfast.registry.inventory import Work
 from holdfast.registry.node_look import NodeLook
 from holdfast.settings import Timing
 
@@ -402,3 +403,11 @@ async def test_a_store_without_problems_has_none_and_silence_of_a_dead_cluster_i
     await store.bind("cluster-1", "a", 1)
     (hung,) = await problems_of(store, Timing(), shlex.join)
     assert (hung.kind, hung.count, hung.since, hung.which[0].name) == (Kind.HUNG_ACTOR, 1, NOW, "a-1")
+
+
+def test_workers_that_pass_a_model_over_are_named():
+    fine = model_check({"w:0": Work(known=True)})
+    open_for = {"model": "openai/a", "state": "open", "for_s": 12.4}
+    told = model_check({"w:0": Work(known=True), "w:1": Work(known=True, breakers=(open_for,))})
+    assert (fine.status, told.status) == (Outcome.OK, Outcome.WARN)
+    assert "openai/a in w:1 (open, for 12 s yet)" in told.said

@@ -34,6 +34,7 @@ from holdfast.conversation.records.rounds import Round
 from holdfast.conversation.terms.approvers import MOST_VOTES, ApproverTerms
 from holdfast.conversation.terms.context import LARGEST_BUDGET, Context, Retain
 from holdfast.conversation.terms.decisions import DecisionKind, DecisionRecord
+from holdfast.conversation.terms.models import MOST_RETRIES, Breaker, ModelSpec
 from holdfast.conversation.terms.spec import NotifySpec
 from holdfast.conversation.terms.stopping import MOST_ANSWERS, MOST_COUNTED, Stop
 from holdfast.errors import CorruptStore, NewerRecord
@@ -96,6 +97,11 @@ def records(kind, **chosen):
     if kind is Stop and not chosen:
         bounds = st.integers(1, MOST_COUNTED)
         return records(kind, rounds=bounds, tokens=bounds, errors=bounds, tool=st.none(), loop=st.integers(1, MOST_ANSWERS))
+    if kind is Breaker and not chosen:
+        counts = {name: st.integers(1, 100) for name in ("failures", "probes")}
+        return records(kind, cooldown_s=st.floats(1, 86_400), **counts)
+    if kind in (AgentSpec, ModelSpec) and not chosen:
+        return records(kind, retries=st.integers(0, MOST_RETRIES))
     if kind is ApproverTerms and not chosen:
         return records(kind, minimum=st.integers(1, MOST_VOTES))
     fields = {name: values(field.annotation) for name, field in kind.model_fields.items() if name not in chosen}

@@ -1,0 +1,76 @@
+"""`Agent(model=Model(...))`: what is checked when it is declared, and what is stored."""
+
+import pytest
+from pydantic import ValidationError
+
+from holdfast import Agent, Breaker, ConfigurationError, Context, Model
+from holdfast.conversation.terms.models import ModelSpec
+
+FIRST, SECOND, THIRD = "openai/gpt-4o-mini", "anthropic/claude-sonnet-4-5", "mistral/mistral-large-latest"
+
+
+def declared(model, **more):
+    return Agent(name="desk", model=model, **more)
+
+
+def test_it_is_stored_with_the_spec_and_what_only_the_app_may_set_is_not():
+    agent = declared(
+        Model(
+            FIRST,
+            {"temperature": 0.1, "api_base": "https://a.example"},
+            retries=1,
+            fallbacks=[SECOND, Model(THIRD, {"seed": 1, "api_base": "https://b.example"}, retries=0, breaker=None)],
+        )
+    )
+    spec = agent.spec
+    assert (spec.model, spec.model_options, spec.retries, spec.breaker) == (FIRST, '{"temperature":0.1}', 1, Breaker())
+    assert spec.fallbacks == (
+        ModelSpec(model=SECOND, breaker=Breaker()),
+        ModelSpec(model=THIRD, options='{"seed":1}', retries=0),
+    )
+    assert agent.own_options == {"api_base": "https://a.example"}
+    assert agent.fallback_options == ({}, {"api_base": "https://b.example"})
+    assert [one.model for one in spec.models] == [FIRST, SECOND, THIRD]
+
+
+def test_a_model_without_anything_declared_has_the_digest_of_its_name():
+    assert declared(Model(FIRST, breaker=None)).spec.digest == declared(FIRST).spec.digest
+    assert not {"retries", "breaker", "fallbacks"} & declared(FIRST).spec.model_dump(exclude_defaults=True).keys()
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: Model(FIRST, fallbacks=[FIRST]), r"model 'openai/gpt-4o-mini'\.fallbacks\[0\]: .*asked before.* name each"),
+        (lambda: Model(FIRST, fallbacks=[SECOND, SECOND]), r"fallbacks\[1\]: .*asked before"),
+        (lambda: Model(FIRST, fallbacks=[Model(SECOND, fallbacks=[THIRD])]), r"fallbacks\[0\]: .*fallbacks of its own"),
+        (lambda: Model(FIRST, fallbacks=[f"x/{n}" for n in range(9)]), "more than 8"),
+        (lambda: Model(FIRST, fallbacks=SECOND), "no list of models"),
+        (lambda: Model(FIRST, fallbacks=[7]), r"fallbacks\[0\]: int is no model"),
+        (lambda: Model(FIRST, retries=11), r"retries: 11 .* from 0 to 10"),
+        (lambda: Model(FIRST, retries=True), "retries: True"),
+        (lambda: Model(FIRST, retries=-1), "retries: -1"),
+        (lambda: Model(FIRST, {"api_key": "sk-0123456789abcdef"}), r"options\.api_key: it is a credential"),
+        (lambda: Model(FIRST, {"model": SECOND}), r"options\.model: Holdfast sets it"),
+        (lambda: Model(FIRST, "temperature=1"), "options: it is not JSON"),
+        (lambda: Model(FIRST, breaker=5), r"breaker: int is not Breaker"),
+        (lambda: Model(" "), r"model\.name: it is empty"),
+        (lambda: Model(7), r"model\.name: int is not text"),
+        (lambda: declared(7), r"agent 'desk'\.model: int is not text"),
+        (lambda: declared(Model(FIRST), model_options={"seed": 1}), r"agent 'desk'\.model_options: .*Model\(name, options="),
+        (lambda: declared(Model(FIRST, fallbacks=["own/model"]), context=Context()), r"context\.budget: .*'own/model'"),
+    ],
+)
+def test_what_is_no_model_is_refused_with_field_and_fix(make, words):
+    with pytest.raises(ConfigurationError, match=words):
+        make()
+
+
+@pytest.mark.parametrize("given", [{"failures": 0}, {"cooldown_s": 0}, {"cooldown_s": float("inf")}, {"probes": 0}])
+def test_a_breaker_has_bounds(given):
+    with pytest.raises(ValidationError, match=next(iter(given))):
+        Breaker(**given)
+
+
+def test_without_a_budget_the_smallest_window_of_the_models_counts():
+    assert declared(Model(SECOND, fallbacks=[FIRST]), context=Context()).spec.context.budget == 128_000
