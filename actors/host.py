@@ -227,7 +227,7 @@ class Host:
                 await self.offer_blank()
             elif activation is not None and activation.rest.since is not None:
                 if now - activation.rest.since < linger_ms and not worn:
-                    await self._store.offer(self._name, activation.rested_since or 1)
+                    await self._store.offer(self._name, activation.spare_from or 1)
                 elif await activation.passivate():
                     self._activation = None
                     await self.offer_blank()

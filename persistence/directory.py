@@ -73,11 +73,12 @@ class Directory(Database, Protocol):
     async def offer(self, actor: str, since: int | None) -> bool:
         """Offer an actor for adoption; the lowest `since` is taken first (0: blank, else idle since, ms UTC).
 
+        A `since` to come: until then the actor is kept for its conversation, and only `take(kept=True)` finds it.
         None takes the offer back; false if there was none (any more).
         """
 
-    async def take(self, most: int = 1) -> Sequence[str]:
-        """Atomically take up to `most` offered actors, the lowest `since` first."""
+    async def take(self, most: int = 1, *, kept: bool = False) -> Sequence[str]:
+        """Atomically take up to `most` offered actors, the lowest `since` first; those with one to come only if `kept`."""
 
     async def offers(self) -> int:
         """How many actors are on offer: blank ones, and those whose conversation rests."""

@@ -25,8 +25,10 @@ class MemoryStore(MemoryRuns, MemoryLists, MemoryOutbox, MemoryPresence):
             self._standby[actor] = since
         return stood or since is not None
 
-    async def take(self, most: int = 1) -> Sequence[str]:
-        taken = sorted(self._standby, key=lambda name: (self._standby[name], name))[:most]
+    async def take(self, most: int = 1, *, kept: bool = False) -> Sequence[str]:
+        now = self._clock()
+        found = [name for name, since in self._standby.items() if kept or since <= now]
+        taken = sorted(found, key=lambda name: (self._standby[name], name))[:most]
         for actor in taken:
             del self._standby[actor]
         return taken

@@ -217,7 +217,7 @@ class RedisConversations(RedisChanges):
 
     async def _read_now(self, conversation_id: str, after: int, limit: int) -> Any:
         log = self._keys.log(conversation_id)
-        return await self._do(lambda: self._redis.xrange(log, min=f"{after + 1}-0", count=limit))
+        return await self._do(lambda: self._redis.xrange(log, min=f"{after + 1}-0", count=limit), room=self._reads)
 
     async def _read_later(self, conversation_id: str, after: int, limit: int, block_ms: int) -> Any:
         """The log entries after a place, once there is one or `block_ms` are over.

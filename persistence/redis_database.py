@@ -38,6 +38,8 @@ RETRY_S = 2.0
 
 AT_ONCE = 64
 """The most concurrent operations of a process, each on a connection of its own; more wait their turn."""
+READS_AT_ONCE = 32
+"""The most concurrent reads of logs, apart from them: many readers' reads, each soon after a change, delay no command."""
 
 READ_TOGETHER = 8
 """How many reads of single entries are one round trip at most."""
@@ -70,7 +72,7 @@ class RedisDatabase(Reads):
         self._indexes, self._complete = redis_values.INDEX_VERSION, 0
         self._revive = revive
         self.payloads = Payloads(self.namespace, lambda: self.store_id, cipher)
-        self._room = _Room(AT_ONCE)
+        self._room, self._reads = _Room(AT_ONCE), _Room(READS_AT_ONCE)
         self._closed = False
         self._away_at = -math.inf  # when an operation was last given up, by the monotonic clock
         self._blocked = 0
@@ -143,17 +145,19 @@ class RedisDatabase(Reads):
         async with asyncio.timeout(block_ms / 1000 + SOCKET_TIMEOUT_S):
             return await work
 
-    async def _do(self, operation: Callable[[], Awaitable[_T]]) -> _T:
+    async def _do(self, operation: Callable[[], Awaitable[_T]], *, room: "_Room | None" = None) -> _T:
         began_s = time.perf_counter()
-        answer = await self._repeated(operation)
+        answer = await self._repeated(operation, room=room)
         if self._counts is not None:
             self._counts.observe(metrics.REDIS_S, time.perf_counter() - began_s)
         return answer
 
-    async def _repeated(self, operation: Callable[[], Awaitable[_T]], *, waits: bool = False) -> _T:
+    async def _repeated(
+        self, operation: Callable[[], Awaitable[_T]], *, waits: bool = False, room: "_Room | None" = None
+    ) -> _T:
         """Run an idempotent operation; repeat it for a while on a broken connection, and again once the server is revived.
 
-        At most `AT_ONCE` operations run at a time, without those that wait on the server.
+        As many operations run at a time as there is `room` for (None: `AT_ONCE`), without those that wait on the server.
         """
         give_up = None if waits else time.monotonic() + self._retry_s  # a waiting read's time begins with its first failure
         backoff = Backoff(0.02, 0.5)
@@ -163,7 +167,7 @@ class RedisDatabase(Reads):
             try:
                 async with (
                     translated(),
-                    _WAITING if waits else self._room,
+                    _WAITING if waits else room or self._room,
                     asyncio.timeout(None if waits else SOCKET_TIMEOUT_S),
                 ):
                     return await operation()
@@ -247,7 +251,7 @@ class RedisDatabase(Reads):
         answer: list[Any] = await self._repeated(lambda: redis_scripts.run(self._redis, name, keys, args))
         if self._counts is not None and name not in UNCOUNTED:
             self._counts.observe(metrics.SCRIPT_S, time.perf_counter() - began_s, name)
-        return _checked(answer, keys)
+        return checked(answer, keys)
 
     async def _scripts(self, name: str, calls: Sequence[redis_scripts.Call]) -> list[list[Any] | Exception]:
         """The answers of a script to several calls, in one round trip; errors as `_script` raises them."""
@@ -259,7 +263,7 @@ class RedisDatabase(Reads):
                 async with translated():
                     if isinstance(answer, Exception):
                         raise answer
-                    found.append(_checked(answer, call[0]))
+                    found.append(checked(answer, call[0]))
             except StoreError as error:
                 found.append(error)
         if self._counts is not None and name not in UNCOUNTED:
@@ -315,7 +319,7 @@ class RedisDatabase(Reads):
         return self._complete >= redis_values.INDEX_VERSION
 
 
-def _checked(answer: list[Any], keys: Sequence[str]) -> list[Any]:
+def checked(answer: list[Any], keys: Sequence[str]) -> list[Any]:
     if answer[0] == b"corrupt":
         raise CorruptStore(": ".join((*keys[:1], answer[1].decode(errors="replace"))))
     return answer

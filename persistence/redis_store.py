@@ -6,13 +6,13 @@ from typing import Any
 from holdfast.cipher import Cipher, CipherAt
 from holdfast.counting import Counts
 
-from . import codec, redis_values
+from . import codec, redis_scripts, redis_values
 from .access import COST, MOST_API_KEYS, TOKENS, WINDOW_MS, ApiKey, Exceeded, Ticket, Used, Want, too_many_keys
 from .directory import Binding, Living
 from .lists import Rebuilt
 from .redis_connection import translated
 from .redis_conversations import RedisConversations
-from .redis_database import RETRY_S
+from .redis_database import RETRY_S, checked
 from .redis_index import IndexRebuild
 from .redis_lists import RedisLists
 from .redis_outbox import RedisOutbox
@@ -49,10 +49,11 @@ class RedisStore(RedisConversations, RedisRuns, RedisLists, RedisOutbox, RedisPr
         await self._do(lambda: self._redis.zadd(key, {actor: since}))
         return True
 
-    async def take(self, most: int = 1) -> Sequence[str]:
+    async def take(self, most: int = 1, *, kept: bool = False) -> Sequence[str]:
+        keys = [self._keys.meta("standby")]
         async with translated():  # not repeated: a repetition after a lost reply would take other actors
-            popped = await self._redis.zpopmin(self._keys.meta("standby"), most)
-        return [name.decode() for name, _ in popped]
+            answer = await redis_scripts.run(self._redis, "take", keys, [most, int(kept)])
+        return [name.decode() for name in checked(answer, keys)[1:]]
 
     async def offers(self) -> int:
         return int(await self._do(lambda: self._redis.zcard(self._keys.meta("standby"))))

@@ -132,13 +132,13 @@ class Pool:
         self._found: dict[str, Handle] = {}  # handles of actors taken before; a dead one fails when it is asked
         self._spawning = Background()
         self._leaving = Background()
-        self.full = False
+        self.full = self._failed = False
 
     async def take(self) -> tuple[str, Handle]:
         """A free actor for the first caller in the queue: from an offer, or a new one after `SHORT_S` without offers."""
         if not self._waiting:  # an actor spawned after the last caller left offers itself
             self._empty_looks, self._cannot_spawn = 0, None
-            self.full = False
+            self.full = self._failed = False
             self._spawned.clear()
             self._taken.clear()
         self._waiting += 1
@@ -159,7 +159,7 @@ class Pool:
     async def _next(self) -> tuple[str, Handle | None]:
         while not self._spawned:
             if not self._taken:
-                self._taken = list(await self._store.take(min(self._waiting, TAKEN_AT_ONCE)))
+                self._taken = list(await self._store.take(min(self._waiting, TAKEN_AT_ONCE), kept=self._short()))
             if self._taken:
                 name = self._taken.pop(0)
                 if not self._actors.ours(name):
@@ -177,6 +177,10 @@ class Pool:
                 raise error
         return self._spawned.pop()
 
+    def _short(self) -> bool:
+        """Whether no other actor is to be had soon: then an actor that is kept for its conversation is taken, too."""
+        return self.full or self._failed or any(begun <= now_s() - LATE_S for begun in self._on_the_way.values())
+
     def _may_spawn(self) -> bool:
         """Whether too few actors are starting. An actor later than `LATE_S` may never start, and does not count.
 
@@ -187,21 +191,21 @@ class Pool:
         return in_time < min(at_once, self._waiting) and len(self._on_the_way) < MOST_ON_THE_WAY
 
     async def _spawn_for_the_line(self) -> None:
-        full = False
+        full = failed = False
         pause_s = 0.0
         try:
             self._spawned.append(await self.spawn(offer=False))
         except PoolFull:
             full, pause_s = True, FULL_S
         except ActorUnavailable as error:
-            pause_s = SPAWN_AGAIN_S
+            failed, pause_s = True, SPAWN_AGAIN_S
             logger.warning("an actor did not start: %s", error)
         except HoldfastError as error:
             self._cannot_spawn = error
         except Exception:
-            pause_s = SPAWN_AGAIN_S
+            failed, pause_s = True, SPAWN_AGAIN_S
             logger.exception("an actor could not be made")
-        self.full = full
+        self.full, self._failed = full, failed
         await asyncio.sleep(pause_s)
 
     async def spawn(self, *, offer: bool) -> tuple[str, Handle]:

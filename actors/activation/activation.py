@@ -76,9 +76,9 @@ class Activation:
         return self._owned.over
 
     @property
-    def rested_since(self) -> int | None:
-        """Since when the conversation rests, in ms UTC by the store's clock; None while it does not rest."""
-        return None if self.rest.since is None else self._owned.time.at(self.rest.since)
+    def spare_from(self) -> int | None:
+        """From when on others may have the actor of this resting conversation, in ms UTC; None while it does not rest."""
+        return None if self.rest.since is None else self._owned.time.at(self.rest.spare_from)
 
     async def activate(self, *, seen_token: str, because: TakeoverReason, create: bool) -> Moved | None:
         """Take the conversation over and start its outstanding effects; `Moved` if another activation owns it, else None."""

@@ -9,6 +9,8 @@ from holdfast.actors.workers import Claimed
 
 OFFER_AFTER_MS = 5
 """How long (ms) a conversation must have rested before its actor goes on offer."""
+KEPT_MS = 1_000
+"""How long (ms) after a command an actor is kept for its conversation, if another command came within that time before."""
 
 
 class Elsewhere(StrEnum):
@@ -25,12 +27,15 @@ LATER = frozenset({Claimed.QUEUED, Elsewhere.NO_APP})
 class Rest:
     """Which effects of one activation do not need it; the conversation has rested from `since` (None: it does not rest).
 
-    `clock` is the actor's, and `rested` is set when the conversation comes to rest.
+    Other conversations get the actor from `spare_from` on. `clock` is the actor's, and `rested` is set when the conversation
+    comes to rest, and when the actor's offer should name a later time.
     """
 
     clock: Callable[[], int]
     rested: asyncio.Event
     since: int | None = None
+    spare_from: int = 0
+    _renewed_at: int = 0
     _effects: dict[str, Claimed | Elsewhere] = field(default_factory=dict)
 
     def put(self, effect_id: str, where: Claimed | Elsewhere | None) -> None:
@@ -61,13 +66,18 @@ class Rest:
     def see(self, *, idle: bool, busy: bool, effects: Collection[str]) -> None:
         """Note whether the conversation rests: no command waits, and it is not busy, or no effect needs this activation.
 
-        After a command that left it at rest, it has rested only since then, and its actor stays on offer.
+        After a command that left it at rest, it has rested only since then, and its actor stays on offer, from a later time on.
         """
+        now = self.clock()
         if not idle or (busy and not self.elsewhere(effects)):
             self.since = None
         elif self.since is not None and not busy:
-            self.since = self.clock()
+            self.spare_from = now + (KEPT_MS if now - self.since <= KEPT_MS else 0)
+            self.since = now
+            if now - self._renewed_at >= KEPT_MS / 2:
+                self._renewed_at = now
+                self.rested.set()
         else:
             if self.since is None:
-                self.since = self.clock()
+                self.since = self.spare_from = now
             self.rested.set()

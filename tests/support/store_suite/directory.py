@@ -104,6 +104,16 @@ class Finding:
         assert taken[2:] == ["idle-early", "idle-late"]
         assert await store.offers() == 0
 
+    async def test_an_offer_from_a_later_time_on_is_taken_before_by_one_that_finds_no_other(self, store: Store, other: Store) -> None:
+        await store.offer("kept", await store.now() + 600_000)
+        await store.offer("idle", await store.now())
+        assert await store.offers() == 2
+
+        assert await other.take(5) == ["idle"]
+        assert await other.take(5) == []
+        assert await other.take(5, kept=True) == ["kept"]
+        assert await store.offers() == 0
+
     async def test_an_offer_is_taken_once(self, store: Store, other: Store) -> None:
         names = {f"actor-{number}" for number in range(10)}
         for name in names:

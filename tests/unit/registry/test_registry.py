@@ -142,6 +142,40 @@ def registry_of(store, actors, **process_limits):
     return Registry(store, actors, pool=pool, timing=Timing())
 
 
+async def test_an_actor_that_is_kept_for_its_conversation_is_taken_if_no_other_can_be_made():
+    store, company = MemoryStore(), Company(takes_s=0)
+    await store.heartbeat("kept-1", limit=1)
+    await store.offer("kept-1", await store.now() + 600_000)
+
+    name, _ = await ensure_started(registry_of(store, company), "c-1", timeout_s=5, create=True)
+    assert [name] == company.spawned
+
+    name, _ = await ensure_started(registry_of(store, company, max_actors=1), "c-2", timeout_s=5, create=True)
+    assert name == "kept-1"
+
+
+class Failing(Company):
+    async def spawn(self, name, *, offer):
+        raise ActorUnavailable("no room on this machine")
+
+
+async def test_so_it_is_if_one_does_not_start():
+    store = MemoryStore()
+    await store.offer("kept-1", await store.now() + 600_000)
+
+    name, _ = await ensure_started(registry_of(store, Failing(takes_s=0)), "c-1", timeout_s=5, create=True)
+    assert name == "kept-1"
+
+
+async def test_so_it_is_if_one_is_late(monkeypatch):
+    monkeypatch.setattr("holdfast.registry.pool.LATE_S", 0.05)
+    store = MemoryStore()
+    await store.offer("kept-1", await store.now() + 600_000)
+
+    name, _ = await ensure_started(registry_of(store, Company(takes_s=60)), "c-1", timeout_s=5, create=True)
+    assert name == "kept-1"
+
+
 async def test_who_is_free_before_somebody_new_goes_to_whoever_waits_first():
     store, company = MemoryStore(), Company(takes_s=30)
     registry = registry_of(store, company)
