@@ -22,6 +22,7 @@ PARTS = {
     "joining": "a steered message, from the end of a tool to the request that has it",
     "due": "many delayed messages and deadlines due at once, against starts and resolves",
     "presence": "attached clients at rest: Redis commands a second, memory of the server",
+    "falling_back": "a turn whose first model is down, against its fallback alone",
     "claiming": "from a client's claim to the next model request, against a decision",
     "rehearsal": "three turns of an agent's unit test, without a stack",
 }
