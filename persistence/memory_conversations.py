@@ -155,8 +155,10 @@ class Kept:
 
 
 def claimed(found: Kept, effect_id: str, incarnation: str) -> bool:
-    """Whether this incarnation's claim of the work stands."""
+    """Whether this incarnation's claim of the work stands; without an incarnation, whether nobody has claimed it."""
     run = found.runs.get(effect_id)
+    if not incarnation:
+        return run is not None and run.status is RunStatus.RUNNABLE
     return run is not None and run.status is RunStatus.CLAIMED and run.incarnation == incarnation
 
 

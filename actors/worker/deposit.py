@@ -50,13 +50,16 @@ async def deposit(
 
 
 async def judged_here(bench: Bench, request: RunRequest, outcome: RunRuled) -> bool:
-    """Judge a verdict that is recorded nowhere as a guest; false if it could not be written, so that it must be recorded."""
+    """Judge a verdict on a run that nobody has claimed as a guest; false if it was not written, so that it must be recorded."""
     guest = bench.guest
     if guest is None or not guest.allowed:
         return False
     async with guest.turn(request.conversation_id):
         found = guest.known(request) or await bench.store.visit(request.conversation_id, most_bytes=MOST_BYTES)
-        return found is not None and await _tried(bench, guest, request, outcome, found) is True
+        if found is None:
+            return False
+        # Another worker may have claimed the run, which the log does not tell.
+        return await _tried(bench, guest, request, outcome, found, claim=(request.effect_id, "")) is True
 
 
 async def _visited(

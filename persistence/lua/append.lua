@@ -8,7 +8,7 @@
 -- ARGV  1 the write, a map in msgpack; suspensions are as `suspensions` checks them
 --   token, append_id      of the owner ('' for a guest), and of this write
 --   seen                  of a guest: the id of the last append, as it was read; '' before the start
---   claim                 of a guest, absent if it needs none: an effect, and the incarnation whose claim of it must stand
+--   claim                 of a guest, absent if it needs none: an effect, and the incarnation whose claim of it must stand ('': nobody may have claimed it)
 --   until_ms              from when on nothing is written, in ms; absent if at any time
 --   conversation, prefix  the conversation's id, and the prefix of its bucket's keys
 --   expected              the seq after which the events come
@@ -60,7 +60,11 @@ local now = clock()
 local h = redis.call('HMGET', head, 'token', 'seq', 'append_id', 'index', 'struck_by', 'quarantine', 'paused', 'epoch', 'owes', 'busy', 'leaves')
 if w.seen then
   if bad(h[8]) then return {'corrupt', 'the head: its epoch'} end
-  local claimed = not w.claim or h[3] == w.append_id or claim_of(redis.call('HGET', runs, w.claim[1])) == w.claim[2]
+  local claimed = not w.claim or h[3] == w.append_id
+  if not claimed then
+    local run = redis.call('HGET', runs, w.claim[1])
+    if w.claim[2] == '' then claimed = run == 'R' else claimed = claim_of(run) == w.claim[2] end
+  end
   if h[3] ~= w.append_id and (h[1] or h[6] or h[7] or (h[3] or '') ~= w.seen or not claimed) then return {'fenced'} end
 elseif h[1] ~= w.token then return {'fenced'} end
 if h[3] == w.append_id then return {'ok', now} end

@@ -48,6 +48,16 @@ def a_guest_that_judges_an_old_state():
     return mock.patch.object(MemoryStore, "append", belated)
 
 
+def a_guest_that_refuses_a_run_of_another():
+    """A guest writes that rules do not let a run begin, although another worker has claimed it meanwhile."""
+
+    async def careless(self, conversation_id, write):
+        unclaimed = write.claim is not None and not write.claim[1]
+        return await append(self, conversation_id, dataclasses.replace(write, claim=None) if unclaimed else write)
+
+    return mock.patch.object(MemoryStore, "append", careless)
+
+
 @contextlib.contextmanager
 def work_of_a_guest_that_nobody_is_told_of():
     """What a guest makes outstanding is told to no worker, and needs no attention."""
@@ -93,6 +103,7 @@ def a_guest_that_sees_no_clients():
 GUESTS = (
     a_guest_that_writes_though_owned,
     a_guest_that_judges_an_old_state,
+    a_guest_that_refuses_a_run_of_another,
     work_of_a_guest_that_nobody_is_told_of,
     a_guest_that_skips_the_pause,
     a_sweep_that_leaves_actors_out,

@@ -237,6 +237,22 @@ class Visiting:
         assert await other.load("c-1") == outcome.after
         assert await store.run("c-1", "t1.m1") is None
 
+    async def test_a_guest_writes_why_a_run_does_not_begin_while_nobody_has_claimed_it(self, store: Store, other: Store) -> None:
+        now, guest = await store.now(), Writer.visiting(store, "c-1")
+        write = guest.judged(start(), begin(), call("lookup", "lookup"), now=now)
+        await store.append("c-1", write)
+        first, second = (effect.effect_id for effect in outstanding(write.after))
+        await store.claim("c-1", second, incarnation="p-1.x", worker="w-1", bound_ms=BOUND_MS)
+        held = Visited(now, write.after, write.append_id)
+        verdict = Writer.visiting(other, "c-1", held).judged(cancel(), now=now)
+
+        for taken in (second, "unknown#1"):
+            with pytest.raises(Fenced):
+                await other.append("c-1", replace(verdict, claim=(taken, "")))
+        for _ in range(2):
+            assert isinstance(await other.append("c-1", replace(verdict, claim=(first, ""))), Appended)
+        assert await store.load("c-1") == verdict.after
+
     async def test_a_run_whose_outcome_is_written_under_its_claim_has_ended_and_the_others_go_on(self, store: Store) -> None:
         now, guest = await store.now(), Writer.visiting(store, "c-1")
         write = guest.judged(start(), begin(), call("lookup", "lookup"), now=now)
