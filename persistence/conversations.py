@@ -155,8 +155,8 @@ class Append:
 
     A guest has no `token`: it writes if nobody owns the conversation and the last write is still the `seen` one ('' before the
     start). It leaves the conversation without an owner; outstanding work then needs attention after `lease_ms`. With `claim`
-    (an effect, and the incarnation that claimed it) it also needs that claim: it writes an outcome that is recorded nowhere. The
-    incarnation '' stands for work that nobody has claimed: the outcome says why it does not begin.
+    (an effect, and the incarnation that claimed it) it also needs that claim: it writes an outcome that is recorded nowhere.
+    An empty incarnation stands for work that nobody has claimed: the outcome says why it does not begin.
 
     `owed` is what the events owe; the store sets its time. `quarantine_owes` are the targets of a quarantine's notice.
 

@@ -320,6 +320,7 @@ class RedisDatabase(Reads):
 
 
 def checked(answer: list[Any], keys: Sequence[str]) -> list[Any]:
+    """The answer of a script on these keys; raises `CorruptStore` if it found something unreadable."""
     if answer[0] == b"corrupt":
         raise CorruptStore(": ".join((*keys[:1], answer[1].decode(errors="replace"))))
     return answer

@@ -104,7 +104,9 @@ class Finding:
         assert taken[2:] == ["idle-early", "idle-late"]
         assert await store.offers() == 0
 
-    async def test_an_offer_from_a_later_time_on_is_taken_before_by_one_that_finds_no_other(self, store: Store, other: Store) -> None:
+    async def test_an_offer_from_a_later_time_on_is_taken_before_by_one_that_finds_no_other(
+        self, store: Store, other: Store
+    ) -> None:
         await store.offer("kept", await store.now() + 600_000)
         await store.offer("idle", await store.now())
         assert await store.offers() == 2

@@ -237,7 +237,9 @@ class Visiting:
         assert await other.load("c-1") == outcome.after
         assert await store.run("c-1", "t1.m1") is None
 
-    async def test_a_guest_writes_why_a_run_does_not_begin_while_nobody_has_claimed_it(self, store: Store, other: Store) -> None:
+    async def test_a_guest_writes_why_a_run_does_not_begin_while_nobody_has_claimed_it(
+        self, store: Store, other: Store
+    ) -> None:
         now, guest = await store.now(), Writer.visiting(store, "c-1")
         write = guest.judged(start(), begin(), call("lookup", "lookup"), now=now)
         await store.append("c-1", write)

@@ -109,6 +109,7 @@ def test_the_scripts_are_these():
         "retry",
         "serve",
         "strike",
+        "take",
         "troubled",
         "unbind",
         "unclaim",
