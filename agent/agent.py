@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from holdfast.conversation import window
-from holdfast.conversation.terms.context import Context
-from holdfast.conversation.terms.spec import AgentSpec, Execution, Limits, NotifySpec
+from holdfast.conversation.terms.context import READ_RESULT, Context
+from holdfast.conversation.terms.spec import AgentSpec, Execution, Executor, Limits, NotifySpec
 from holdfast.conversation.terms.stopping import Stop
 from holdfast.errors import ConfigurationError
 
@@ -16,6 +16,7 @@ from . import checks, disclosure, timeouts
 from .disclosure import Disclosure, Errors
 from .model_table import window_tokens
 from .models import Model, declared
+from .read_result import ReadResult
 from .rules import Rules
 from .tool import Tool
 from .unattended import Unattended
@@ -46,7 +47,8 @@ class Agent:
         client_grace_s: How many seconds a call of a client tool waits while no client is attached that has the tool, and how
             long after it is gone a client's claim of a call ends; None: such a call waits until its deadline, and a claim ends
             at once.
-        context: How much of a conversation is sent to the model; None: all of it.
+        context: How much of a conversation is sent to the model; None: all of it. With previews, the agent also has the
+            built-in tool `read_result`.
         stop: When a turn ends though its model would go on; None: after `Limits.max_model_calls`, as a failure.
 
     Attributes:
@@ -82,8 +84,11 @@ class Agent:
         field = f"agent {name!r}"
         self.name = name
         self.tools = _tools(tools, f"{field}.tools")
-        self._by_name = {tool.name: tool for tool in self.tools}
         first = declared(model, model_options, field)
+        models = [first.spec.model, *(one.spec.model for one in first.fallbacks)]
+        terms = _context(context, models, f"{field}.context")
+        every = (*self.tools, *_built_in(terms, self.tools, f"{field}.tools"))
+        self._by_name = {tool.name: tool for tool in every}
         self.errors = disclosure.checked(errors, f"{field}.errors")
         self.rules = checks.rules(rules, f"{field}.rules")
         instead = 'give Unattended(approvals="deny", questions="cancel")'
@@ -95,12 +100,12 @@ class Agent:
             model=first.spec.model,
             instructions=checks.text(instructions, f"{field}.instructions"),
             model_options=first.spec.options,
-            tools=tuple(tool.spec for tool in self.tools),
+            tools=tuple(tool.spec for tool in every),
             limits=_limits(limits, f"{field}.limits"),
             execution=checks.member(Execution, execution, f"{field}.execution"),
             unattended=self.unattended.spec,
             client_grace_s=checks.seconds(client_grace_s, f"{field}.client_grace_s"),
-            context=_context(context, [first.spec.model, *(one.spec.model for one in first.fallbacks)], f"{field}.context"),
+            context=terms,
             stop=checks.instance(Stop, stop, f"{field}.stop", "give stop=Stop(...)"),
             retries=first.spec.retries,
             breaker=first.spec.breaker,
@@ -124,7 +129,7 @@ class Agent:
         return copied
 
     def tool(self, name: str) -> Tool | None:
-        """The tool of that name, if the agent has one."""
+        """The tool of that name, if the agent has one, declared or built in."""
         return self._by_name.get(name)
 
 
@@ -139,6 +144,17 @@ def _tools(declared: Any, field: str) -> tuple[Tool, ...]:
             raise ConfigurationError(field, problem, "rename one of them with name=")
         tools[tool.name] = tool
     return tuple(tools.values())
+
+
+def _built_in(context: Context | None, tools: Sequence[Tool], field: str) -> tuple[Tool, ...]:
+    """The tools that an agent has besides its own: `read_result`, if results that Holdfast records may become previews."""
+    if context is None or context.preview is None:
+        return ()
+    if any(tool.name == READ_RESULT for tool in tools):
+        problem = f"{READ_RESULT!r} is the built-in tool that reads what previews leave out (Context.preview)"
+        raise ConfigurationError(field, problem, "rename yours with name=, or give Context(preview=None)")
+    recorded = any(tool.spec.executor is not Executor.PROVIDER for tool in tools)
+    return (ReadResult(context.preview),) if recorded else ()
 
 
 def _context(context: Any, models: Sequence[str], field: str) -> Context | None:
@@ -163,7 +179,10 @@ def _check_room(spec: AgentSpec, field: str) -> None:
         f"{window.output_tokens(spec)} tokens of it are the answer's, and {max(most, 0)} are left for a request, in which "
         f"instructions and tools have about {fixed}: there is no room for messages"
     )
-    raise ConfigurationError(f"{field}.budget", problem, "give a larger budget, a smaller max_tokens, or fewer tools")
+    fix = "give a larger budget, a smaller max_tokens, or fewer tools"
+    if spec.tool(READ_RESULT) is not None and spec.context is not None and spec.context.preview is not None:
+        fix += f"; Context(preview=None) leaves {READ_RESULT!r} out"
+    raise ConfigurationError(f"{field}.budget", problem, fix)
 
 
 def _limits(limits: Any, field: str) -> Limits:

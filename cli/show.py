@@ -16,6 +16,7 @@ from holdfast.client.results import AsyncPendingCall, ConversationState, LateRes
 from holdfast.conversation import Grant, Status, SuspensionKind
 from holdfast.conversation.terms.delegation import Ancestor
 from holdfast.conversation.terms.parts import in_words
+from holdfast.conversation.window import Rule
 from holdfast.errors import HoldfastError
 
 from . import grants
@@ -142,6 +143,7 @@ def _sent(context: ContextView) -> list[str]:
     lines = [f"The model is sent {many(len(context.messages), 'message')}, about {context.tokens}{of} tokens{more}{begins}"]
     for one in context.left_out:
         what = f"the result of {clean(one.tool_call_id)}" if one.tool_call_id else f"messages {one.first + 1} to {one.last + 1}"
+        what = f"all but a preview of {what}" if one.rule is Rule.PREVIEW else what
         lines.append(f"Left out: {what}, about {many(one.tokens, 'token')} ({one.rule})")
     return lines
 

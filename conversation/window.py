@@ -7,7 +7,7 @@ result.
 What is sent changes its beginning only in steps, a quarter of the room apart, since a provider's cache of prompts knows a
 request by its beginning. A step is taken before a message, never between a call and its results: old results become stubs, and
 the oldest messages are left out until the next quarter has room. Of a turn that is left out in part, the message that asked for
-it stays, so a request begins with what somebody asked.
+it stays, so a request begins with what somebody asked. A long result is a preview from its first request on.
 """
 
 import copy
@@ -21,9 +21,10 @@ from pydantic import Field
 
 from holdfast.conversation.log.transcript import PAUSED
 from holdfast.conversation.record import Record
-from holdfast.conversation.terms.context import MOST_OUTPUT, Context
+from holdfast.conversation.terms.context import MOST_OUTPUT, READ_RESULT, Context
 from holdfast.conversation.terms.spec import AgentSpec
-from holdfast.conversation.text import jsontext
+from holdfast.conversation.text import excerpt, jsontext
+from holdfast.conversation.text.tokens import text_tokens
 
 Message: TypeAlias = dict[str, Any]
 Reported: TypeAlias = Mapping[int, tuple[str, int]]
@@ -50,16 +51,19 @@ class Rule(StrEnum):
 
     TRUNCATED = "truncated"  # the oldest messages: they would not fit into the budget
     RETAIN = "retain"  # a result beyond what `Context.retain` says of its tool: a stub stands in its place
+    PREVIEW = "preview"  # a result of more tokens than `Context.preview`: its beginning and its size stand in its place
 
 
 class LeftOut(Record):
-    """Messages that are not sent, or a result that is sent as a stub."""
+    """Messages that are not sent, or a result that is sent as a stub or as a preview."""
 
     first: int = Field(description="The place of the first message among all of the conversation, from 0.")
     last: int = Field(description="The place of the last one.")
     rule: Rule = Field(description="Why they are left out.")
     tokens: int = Field(description="About how many tokens that saves.")
-    tool_call_id: str = Field(default="", description="The call whose result is a stub; empty of messages that are not sent.")
+    tool_call_id: str = Field(
+        default="", description="The call whose result is a stub or a preview; empty of messages that are not sent."
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +76,7 @@ class Window:
         budget: How many it may have; None if the agent does not bound them.
         left_out: What is not sent as it is, in the order of the transcript.
         cached: How many messages the request before this one began with, too; 0 after a step.
+        withheld: The name of the tool that is not offered yet: `read_result`, until a result has become a preview; else empty.
     """
 
     messages: list[Message]
@@ -79,16 +84,12 @@ class Window:
     budget: int | None = None
     left_out: tuple[LeftOut, ...] = ()
     cached: int = 0
+    withheld: str = ""
 
     @property
     def fits(self) -> bool:
         """Whether the request is within its budget. If not, it is as small as it can be."""
         return self.budget is None or self.tokens <= self.budget
-
-
-def text_tokens(text: str) -> int:
-    """About how many tokens a text has."""
-    return jsontext.size_bytes(text) * 3 // 10 + 1
 
 
 def message_tokens(message: Mapping[str, Any]) -> int:
@@ -144,7 +145,10 @@ def window(spec: AgentSpec, messages: Sequence[Message], reported: Reported) -> 
 
 @dataclass(slots=True)
 class _Group:
-    """Messages that stay together: one of somebody, or an answer with the results of its calls and what continues it."""
+    """Messages that stay together: one of somebody, or an answer with the results of its calls and what continues it.
+
+    A member is a message with its place and with the tokens that it had when it was first sent.
+    """
 
     role: str
     members: list[tuple[int, Message, int]] = field(default_factory=list)
@@ -170,7 +174,9 @@ class Walk:
     def __init__(self, spec: AgentSpec) -> None:
         self.length = 0
         self._digest = spec.digest
-        self._terms, self._fixed, self._budget = spec.context or Context(), fixed_tokens(spec), budget_of(spec)
+        self._terms, self._fixed, self._budget = spec.context or Context(preview=None), fixed_tokens(spec), budget_of(spec)
+        self._preview = self._terms.preview if spec.tool(READ_RESULT) is not None else None
+        self._withheld = READ_RESULT if self._preview is not None else ""
         self._groups: deque[_Group] = deque()
         self._asked: _Group | None = None  # what somebody asked, if the window begins after it
         self._kept = 0  # how many messages the groups have
@@ -210,6 +216,7 @@ class Walk:
             budget=self._budget,
             left_out=tuple(sorted((*self._left, *(one for _, one in self._stubs.values())), key=lambda left: left.first)),
             cached=self._cached,
+            withheld=self._withheld,
         )
 
     def _add(self, message: Message, reported: int | None) -> None:
@@ -220,12 +227,29 @@ class Walk:
             self._answered(reported)
         if not goes_on:
             self._groups.append(_Group(message["role"]))
-        tokens, group = message_tokens(message), self._groups[-1]
+        tokens, group = self._first_sent(message), self._groups[-1]
         group.members.append((self.length, message, tokens))
         group.size += tokens
         self._kept += 1
         self._shown += tokens
         self._since += tokens
+
+    def _first_sent(self, message: Message) -> int:
+        """The tokens of a message as it is first sent; a long result is a preview then, whatever follows."""
+        tokens, content, tool = message_tokens(message), message.get("content"), message.get("name", "")
+        if self._preview is None or message["role"] != "tool" or not isinstance(content, str) or tool == READ_RESULT:
+            return tokens
+        bounds = self._terms.of_tool(tool)
+        if text_tokens(content) <= self._preview or (bounds is not None and bounds.never):
+            return tokens
+        call = message["tool_call_id"]
+        shown = {**message, "content": excerpt.preview(content, call, self._preview)}
+        saved = tokens - message_tokens(shown)
+        if saved <= 0:
+            return tokens
+        self._withheld = ""
+        self._stubs[self.length] = shown, _left(self.length, Rule.PREVIEW, saved, call)
+        return tokens - saved
 
     def _answered(self, reported: int | None) -> None:
         estimate = self._shown + self._fixed
@@ -263,19 +287,22 @@ class Walk:
                 counts[tool] += 1
                 sizes[tool] += tokens
                 exceeded = bounds.exceeded(age=turn, count=counts[tool], tokens=sizes[tool])
-                if exceeded is not None and place not in self._stubs:
+                if exceeded is not None and not self._is_stub(place):
                     self._shorten(group, place, message, tokens, exceeded)
             turn += group.role == "user"
 
+    def _is_stub(self, place: int) -> bool:
+        return place in self._stubs and self._stubs[place][1].rule is Rule.RETAIN
+
     def _shorten(self, group: _Group, place: int, message: Message, tokens: int, bound: str) -> None:
-        why = f"this result, of about {tokens} tokens, is not shown any more (Retain({bound}) of {message.get('name', '')!r})"
+        whole = message_tokens(message)
+        why = f"this result, of about {whole} tokens, is not shown any more (Retain({bound}) of {message.get('name', '')!r})"
         stub = {**message, "content": jsontext.dumps({"ok": _ok(message), "left_out": why})}
-        saved = tokens - message_tokens(stub)
-        if saved > 0:
-            about = {"rule": Rule.RETAIN, "tokens": saved, "tool_call_id": message.get("tool_call_id", "")}
-            self._stubs[place] = stub, LeftOut(first=place, last=place, **about)
-            group.size -= saved
-            self._shown -= saved
+        left = message_tokens(stub)
+        if left < tokens:
+            self._stubs[place] = stub, _left(place, Rule.RETAIN, whole - left, message.get("tool_call_id", ""))
+            group.size -= tokens - left
+            self._shown -= tokens - left
 
     def _leave_out(self, group: _Group) -> None:
         """Leave out the oldest group. What somebody asked stays until all of its turn is left out."""
@@ -302,6 +329,10 @@ class Walk:
             ends = {"first": min(last.first, left.first), "last": max(last.last, left.last)}
             left = left.model_copy(update={**ends, "tokens": last.tokens + left.tokens})
         self._left.append(left)
+
+
+def _left(place: int, rule: Rule, tokens: int, call: str) -> LeftOut:
+    return LeftOut(first=place, last=place, rule=rule, tokens=tokens, tool_call_id=call)
 
 
 def _ok(message: Message) -> bool:

@@ -7,9 +7,9 @@ unreadable.
 import hashlib
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 from holdfast.actors.admission import Readings
 from holdfast.actors.workers import NoApp, RunRequest
@@ -19,6 +19,7 @@ from holdfast.agent.functions import UntoldError
 from holdfast.conversation.terms.approvers import ApproverTerms, joined
 from holdfast.conversation.terms.rule_verdict import RuleEffect, RuleVerdict
 from holdfast.conversation.terms.spec import Approval, Executor, ToolSpec
+from holdfast.conversation.window import Window
 from holdfast.errors import CorruptStore, InvalidRule, NewerRecord, StoreError
 from holdfast.persistence import PAUSE_LAG_MS, ApiKeyList, AppRecord, Directory, Store
 
@@ -152,15 +153,25 @@ class GrantGivers:
 
 @dataclass(frozen=True)
 class CallRules:
-    """The permission rules of one model call: those at its beginning hide tools, those at its end judge calls."""
+    """The permission rules of one model call: those at its beginning hide tools, those at its end judge calls.
+
+    `withheld` is the name of a tool that is hidden whatever they say; empty: none is.
+    """
 
     _in_force: RulesInForce
     _rules: Rules | None
     _agent: str
     turn: Callable[[], Awaitable[TurnContext]]
+    withheld: str = ""
+
+    def sending(self, window: Window) -> Self:
+        """The same rules for a request with this window."""
+        return replace(self, withheld=window.withheld)
 
     def hides(self, tool: ToolSpec) -> bool:
-        """Whether a tool is hidden from the model: the rules deny it, or are unreadable and its provider would run it."""
+        """Whether a tool is hidden from the model: it is withheld, the rules deny it, or its provider would run it unjudged."""
+        if tool.name == self.withheld:
+            return True
         if self._rules is None:
             return tool.executor is Executor.PROVIDER
         return self._rules.hides(tool.name, executor=tool.executor)
@@ -197,6 +208,15 @@ def proposed(
         return None  # the spec says whether the tool requires an approval
     as_declared = declared is None or required == (declared.spec.approval is Approval.REQUIRED)
     return None if verdict.by == "tool" and as_declared else _ruled(verdict)
+
+
+def denies(rules: Rules | None, agent: Agent | None, tool: str, arguments: Mapping[str, Any] | None) -> RuleVerdict | None:
+    """The verdict on a call that has run, if the rules deny such calls by now, or are unreadable."""
+    declared = agent.tool(tool) if agent is not None else None
+    verdict = None if rules is None else _verdict(rules, declared, tool, arguments, required=False)
+    if verdict is None:
+        return UNREADABLE
+    return _ruled(verdict) if verdict.effect is RuleEffect.DENY else None
 
 
 def required_again(agent: Agent | None, request: RunRequest, arguments: Mapping[str, Any] | None, turn: TurnContext) -> bool:

@@ -12,6 +12,7 @@ from holdfast.actors.workers import GRACE_S, NoOutcome, RunOutcome, RunRequest
 from holdfast.agent import Agent, InvalidArguments, Tool, ToolContext, TurnContext, timeouts
 from holdfast.agent.callback import InThread
 from holdfast.agent.disclosure import told
+from holdfast.agent.read_result import ReadResult
 from holdfast.agent.suspend import Terms, noticed, suspend_in
 from holdfast.conversation import Decision, Event, Limits, Resume, RunFinished, RunRuled, RunSuspended
 from holdfast.conversation.judging.granting import ENDED
@@ -26,6 +27,7 @@ from holdfast.errors import ConfigurationError, InvalidInput, StoreError
 from holdfast.persistence import Conversations, codec
 from holdfast.persistence.views import arguments_in
 
+from . import result_reading
 from .bench import Bench
 from .claims import Claim
 from .deposit import deposit, judged_here
@@ -228,12 +230,17 @@ async def _body(
 
     try:
         async with bench.clock(timeout_s) as bound:
+            if isinstance(tool, ReadResult):
+                how = {"most_bytes": limits.result_bytes}
+                return Result(await result_reading.read(bench, request, agent, tool, arguments, **how), ok=True)
             return await bench.room.run(_resulting(tool, arguments, given, limits, in_thread))
     except TimeoutError as error:
         if bound.expired():
             given.cancellation.set()  # a body that holds a thread goes on
             return Result(failure(f"the tool did not finish within {timeout_s:g} s"))
         return await failed(error)  # the body itself raised the error
+    except result_reading.Unreadable as error:
+        return Result(failure(bench.redaction.redacted(str(error), limits.note_bytes)))
     except InvalidArguments as error:
         return await failed(error, "invalid arguments: ")
     except _NoResult as error:

@@ -429,7 +429,7 @@ class Worker:
             return model_outcome.overflowing(request.effect_id, asked)
         counts = ModelCounts(self._counts, spec.model)
         with model_span(request, spec, asked.messages, self.secrets.content) as span:
-            how: dict[str, Any] = {"redaction": self.secrets.redaction, "rules": rules, "counts": counts}
+            how: dict[str, Any] = {"redaction": self.secrets.redaction, "rules": rules.sending(asked), "counts": counts}
             how["breakers"] = self._breakers
             how["direct"] = self._settings.actors.process_limits.direct_streams
             how["loop"] = lambda: runtime.latest  # the app's rules run in threads, so its event loop need not turn

@@ -8,6 +8,10 @@ from pydantic import Field, model_validator
 from holdfast.conversation.record import Record
 
 EVERY_TOOL = "*"
+READ_RESULT = "read_result"
+"""The built-in tool with which a model reads a result that it was sent a preview of."""
+LEAST_PREVIEW = 100
+"""The fewest tokens beyond which a result may become a preview: what a preview says besides the result's words needs some."""
 LARGEST_BUDGET = 100_000_000
 MOST_OUTPUT = 4096
 """How many tokens are kept free for an answer whose length the model options do not bound."""
@@ -22,7 +26,7 @@ class Retain(Record):
         age: The results of so many turns, the present one included.
         count: So many results, the last ones.
         tokens: The last results, as long as they have no more tokens than this together.
-        never: The results always stay whole; there is no other bound.
+        never: The results always stay whole; there is no other bound, and no preview of them.
     """
 
     age: Count | None = None
@@ -56,11 +60,14 @@ class Context(Record):
             the agent's model.
         keep: How many messages, the last ones, are not left out as long as they fit.
         retain: By a tool's name, how long its results are sent whole; `*` stands for every tool without an entry of its own.
+        preview: A result of more tokens than this is sent as a preview, and the model reads on with the built-in tool
+            `read_result`, at most so many tokens at once; None: results are sent whole, and there is no such tool.
     """
 
     budget: Count | None = None
     keep: int = Field(default=10, ge=1, le=10_000)
     retain: Mapping[str, Retain] = Field(default_factory=dict, max_length=1000)
+    preview: Annotated[int, Field(ge=LEAST_PREVIEW, le=LARGEST_BUDGET)] | None = 2048
 
     def of_tool(self, tool: str) -> Retain | None:
         """How long the results of a tool are sent whole; None: as long as their call is sent."""

@@ -38,6 +38,11 @@ class RuleVerdict(Record):
     @property
     def denial(self) -> str:
         """The error text that the model reads about a denied call."""
+        return f"{self.denied_by}; it did not run"
+
+    @property
+    def denied_by(self) -> str:
+        """What denies a call, in words: the rule, with its reason."""
         by = f"by the rule {self.rule!r}" if self.rule else "by the permission rules"
         reason = f": {self.reason.rstrip(' .')}" if self.reason else ""
-        return f"denied {by}{reason}; it did not run"
+        return f"denied {by}{reason}"
