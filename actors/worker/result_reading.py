@@ -60,7 +60,6 @@ async def read(
 
 def _excerpt(resolved: CallResolved, asked: Reading, most_bytes: int) -> JsonText:
     how: dict[str, Any] = {"offset": asked.offset, "limit": asked.limit, "most_bytes": most_bytes}
-    how["untrusted"] = resolved.untrusted
     made = partial(excerpt.places, find=asked.find) if asked.find else excerpt.page
     try:
         return made(resolved.content, asked.call, **how)

@@ -67,7 +67,7 @@ def preview(content: JsonText, call: str, most: int) -> JsonText:
     return jsontext.dumps({"ok": found.ok, "preview": begins, "shown": len(begins), **size, "call": call, **found.marks})
 
 
-def page(content: JsonText, call: str, *, offset: int, limit: int, most_bytes: int, untrusted: bool) -> JsonText:
+def page(content: JsonText, call: str, *, offset: int, limit: int, most_bytes: int) -> JsonText:
     """The envelope of at most `limit` characters of a result from `offset`, as many as `most_bytes` have room for.
 
     Raises:
@@ -79,12 +79,12 @@ def page(content: JsonText, call: str, *, offset: int, limit: int, most_bytes: i
     def made(number: int) -> JsonText:
         text = found.text[offset : offset + number]
         value = {"call": call, "ok": found.ok, "offset": offset, "end": offset + len(text), **size, "text": text}
-        return _envelope(found, value, untrusted=untrusted)
+        return _envelope(found, value)
 
     return _fitting(made, min(limit, max(len(found.text) - offset, 1)), most_bytes)
 
 
-def places(content: JsonText, call: str, find: str, *, offset: int, limit: int, most_bytes: int, untrusted: bool) -> JsonText:
+def places(content: JsonText, call: str, find: str, *, offset: int, limit: int, most_bytes: int) -> JsonText:
     """The envelope of the first places of a text in a result from `offset`, of `limit` characters together, at most 20.
 
     `found` is the number of all places from there on.
@@ -104,7 +104,7 @@ def places(content: JsonText, call: str, find: str, *, offset: int, limit: int, 
     about = {"call": call, "ok": found.ok, "find": find, "found": text.count(find, offset), **size}
 
     def made(number: int) -> JsonText:
-        return _envelope(found, {**about, "places": shown[:number]}, untrusted=untrusted)
+        return _envelope(found, {**about, "places": shown[:number]})
 
     return _fitting(made, len(shown), most_bytes)
 
@@ -117,8 +117,8 @@ def _size(found: ResultText, call: str, offset: int) -> dict[str, int]:
     return {"characters": characters}
 
 
-def _envelope(found: ResultText, value: dict[str, Any], *, untrusted: bool) -> JsonText:
-    return success(jsontext.dumps(value), untrusted=untrusted or found.marks.get("untrusted") is True)
+def _envelope(found: ResultText, value: dict[str, Any]) -> JsonText:
+    return success(jsontext.dumps(value), untrusted=found.marks.get("untrusted") is True)
 
 
 def _fitting(made: Callable[[int], JsonText], number: int, most_bytes: int) -> JsonText:

@@ -6,7 +6,7 @@ import os
 import time
 from pathlib import Path
 
-from holdfast.agent import Agent, App, Limits, Tool, ToolContext, tool
+from holdfast.agent import Agent, App, Context, Limits, Tool, ToolContext, tool
 
 RUNS = Path(os.environ.get("HOLDFAST_TEST_RUNS", "/nonexistent"))
 
@@ -96,6 +96,14 @@ def pay() -> str:
     """Pay with the user's device."""
 
 
+@tool
+def manual(page: int) -> str:
+    """Read the manual."""
+    return "\n".join(f"{page}.{number}: press the button {number} times" for number in range(2000))
+
+
+READER = Agent(name="reader", instructions="Read.", tools=[manual], context=Context(budget=50_000))
+"""An agent whose long results are sent as previews."""
 BRIEF = Agent(name="phone", instructions="Look around.", tools=[look], limits=Limits(client_timeout_s=4), client_grace_s=1)
 """An agent whose clients have little time."""
 BUYER = Agent(name="buyer", instructions="Buy.", tools=[look, pay, camera, ask], client_grace_s=1)
@@ -119,6 +127,7 @@ app = App(
         SCHOLAR,
         BRIEF,
         BUYER,
+        READER,
     ],
     env=["*_API_KEY", "*_API_BASE", "HOLDFAST_TEST_*"],
 )

@@ -8,6 +8,7 @@ from holdfast.actors.worker.gate import UNREADABLE, CallRules, FixedRules, Gate,
 from holdfast.actors.workers import RunRequest
 from holdfast.agent import Agent, Rules, Tool, TurnContext
 from holdfast.conversation.terms.rule_verdict import RuleEffect
+from holdfast.conversation.window import Window
 from holdfast.errors import CorruptStore
 from holdfast.persistence import AppRecord, MemoryStore
 
@@ -50,6 +51,13 @@ def sent(rules):
 )
 def test_what_the_model_is_told_of(rules, names):
     assert sent(rules) == names
+
+
+def test_a_tool_that_a_window_withholds_is_not_sent():
+    rules = CallRules(FixedRules(Rules()), Rules(), "desk", no_turn)
+    for window, names in ((Window([], 0, withheld="Bash"), ["web_search"]), (Window([], 0), ["Bash", "web_search"])):
+        sent_with = rules.sending(window).hides
+        assert [tool.get("name") or tool["function"]["name"] for tool in prompt.tools(DESK.spec, sent_with)] == names
 
 
 def run_of(**more):

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import pytest
 from hosted import stored
 from stores import WithActors
-from writer import DESK, Writer, begin, reply, send, start
+from writer import DESK, Writer, begin, call, finish, reply, send, start
 
 from holdfast.cli import session
 from holdfast.cli.app import run
@@ -15,7 +15,7 @@ from holdfast.cli.errors import ExitCode
 from holdfast.cli.session import Reached
 from holdfast.client import AsyncClient
 from holdfast.client.stack_gateway import StackGateway
-from holdfast.conversation import Context
+from holdfast.conversation import Context, ToolSpec
 
 
 @pytest.fixture(params=[None, Context(budget=1500)], ids=["whole", "window"])
@@ -32,7 +32,12 @@ def terms(request, monkeypatch):
             await writer.do(reply("yes " * 40), send(f"question {number}"), begin())
         return store, writer
 
-    store, writer = asyncio.run(made())
+    reach(monkeypatch, *asyncio.run(made()))
+    return request.param
+
+
+def reach(monkeypatch, store, writer):
+    """Have commands reach this store."""
 
     @asynccontextmanager
     async def reached(_):
@@ -40,7 +45,6 @@ def terms(request, monkeypatch):
         yield Reached(AsyncClient(StackGateway(stack, timeout_s=10)), stack)
 
     monkeypatch.setattr(session, "reached", reached)
-    return request.param
 
 
 def test_the_messages_that_are_sent_and_a_line_for_what_is_not(terms, capsys):
@@ -57,3 +61,23 @@ def test_the_messages_that_are_sent_and_a_line_for_what_is_not(terms, capsys):
     assert len(shown["messages"]) == 81
     assert (len(shown["context"]["messages"]) < 40) is (terms is not None)
     assert [one["rule"] for one in shown["context"]["left_out"]] == (["truncated"] if terms else [])
+
+
+def test_a_result_of_which_a_preview_is_sent_is_named(monkeypatch, capsys):
+    async def made():
+        tools = (*DESK.tools, ToolSpec(name="read_result"))
+        spec = DESK.model_copy(update={"context": Context(budget=50_000), "tools": tools})
+        store = await stored(spec)
+        writer = await Writer.of(store, "c-1")
+        writer.spec = spec
+        found = finish(content=json.dumps({"ok": True, "result": "row\n" * 5000}))
+        await writer.do(start("0", spec=spec), begin(), call("lookup"), found, reply())
+        return store, writer
+
+    reach(monkeypatch, *asyncio.run(made()))
+    assert run(["show", "c-1", "--context"]) == ExitCode.DONE
+    said = capsys.readouterr().out
+    assert "Left out: all but a preview of the result of call_4_1, about 7442 tokens (preview)" in said
+    assert run(["show", "c-1", "--context", "--json"]) == ExitCode.DONE
+    (left,) = json.loads(capsys.readouterr().out)["context"]["left_out"]
+    assert (left["rule"], left["tool_call_id"]) == ("preview", "call_4_1")

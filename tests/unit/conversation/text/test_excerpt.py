@@ -17,13 +17,11 @@ def ok(value, **more):
 
 
 def page(content, **asked):
-    return json.loads(
-        excerpt.page(content, "c1", **{"offset": 0, "limit": 4000, "most_bytes": 6000, "untrusted": False} | asked)
-    )
+    return json.loads(excerpt.page(content, "c1", **{"offset": 0, "limit": 4000, "most_bytes": 6000} | asked))
 
 
 def places(content, find, **asked):
-    how = {"offset": 0, "limit": 4000, "most_bytes": 6000, "untrusted": False} | asked
+    how = {"offset": 0, "limit": 4000, "most_bytes": 6000} | asked
     return json.loads(excerpt.places(content, "c1", find, **how))
 
 
@@ -83,7 +81,6 @@ def test_a_page_says_where_it_stands():
 
 def test_a_page_of_what_a_client_sent_says_so():
     assert page(ok("x", untrusted=True))["untrusted"] is True
-    assert page(ok("x"), untrusted=True)["untrusted"] is True
     assert places(ok("x", untrusted=True), "x")["untrusted"] is True
 
 
@@ -139,7 +136,7 @@ TEXTS = st.text(st.sampled_from('ab\n"\\\x00ä語🎈'), max_size=400)
 def test_the_pages_of_a_result_are_its_text_and_each_fits(text, limit, most_bytes):
     content, offset, read = ok(text), 0, ""
     while True:
-        made = excerpt.page(content, "c1", offset=offset, limit=limit, most_bytes=most_bytes, untrusted=False)
+        made = excerpt.page(content, "c1", offset=offset, limit=limit, most_bytes=most_bytes)
         assert len(made.encode()) <= most_bytes
         result = json.loads(made)["result"]
         assert (result["offset"], len(result["text"])) == (offset, result["end"] - offset)
