@@ -126,7 +126,10 @@ CLERK = DESK.model_copy(
     update={
         "execution": Execution.SEQUENTIAL,
         "context": Context(
-            budget=50_000, keep=4, retain={"lookup": Retain(age=2, count=3, tokens=500), "*": Retain(never=True)}
+            budget=50_000,
+            keep=4,
+            retain={"lookup": Retain(age=2, count=3, tokens=500), "*": Retain(never=True)},
+            preview=4096,
         ),
         "tools": (
             ToolSpec(name="lookup"),

@@ -32,7 +32,7 @@ from holdfast.conversation.records.events import EVENTS, CallResolved, MessageAc
 from holdfast.conversation.records.idempotency import IdempotencyRecord
 from holdfast.conversation.records.rounds import Round
 from holdfast.conversation.terms.approvers import MOST_VOTES, ApproverTerms
-from holdfast.conversation.terms.context import LARGEST_BUDGET, Context, Retain
+from holdfast.conversation.terms.context import LARGEST_BUDGET, LEAST_PREVIEW, Context, Retain
 from holdfast.conversation.terms.decisions import DecisionKind, DecisionRecord
 from holdfast.conversation.terms.models import MOST_RETRIES, Breaker, ModelSpec
 from holdfast.conversation.terms.spec import NotifySpec
@@ -90,7 +90,8 @@ def records(kind, **chosen):
     if kind is NotifySpec and not chosen:
         return records(kind, name=st.from_regex(r"[A-Za-z0-9_-]{1,64}", fullmatch=True))
     if kind is Context and not chosen:
-        return records(kind, budget=st.none() | st.integers(1, LARGEST_BUDGET), keep=st.integers(1, 10_000))
+        bounds = {"budget": st.integers(1, LARGEST_BUDGET), "preview": st.integers(LEAST_PREVIEW, LARGEST_BUDGET)}
+        return records(kind, keep=st.integers(1, 10_000), **{name: st.none() | one for name, one in bounds.items()})
     if kind is Retain and not chosen:
         bounds, without = st.integers(1, LARGEST_BUDGET), dict.fromkeys(("age", "count", "tokens"), st.none())
         return st.builds(kind, **{**without, "count": bounds}) | st.builds(kind, **without, never=st.just(value=True))
