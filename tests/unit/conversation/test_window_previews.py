@@ -3,6 +3,8 @@
 import json
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from holdfast.conversation import AgentSpec, Context, Retain, ToolSpec
 from holdfast.conversation.terms.context import READ_RESULT
@@ -128,3 +130,35 @@ def test_read_result_is_offered_from_the_first_preview_on():
 def test_nothing_is_withheld_from_an_agent_without_previews():
     for of in (spec(preview=None), spec(reads=False), AgentSpec(name="desk", model="m", tools=spec().tools)):
         assert window(of, talk(1), {}).withheld == ""
+
+
+RESULTS = st.lists(st.tuples(st.integers(0, 2000), st.sampled_from(["look", "read_result", "keep"])), max_size=25)
+RETAINED = st.sampled_from([{}, {"*": Retain(count=2)}, {"look": Retain(age=1), "keep": Retain(never=True)}])
+
+
+@settings(max_examples=60, deadline=None)
+@given(RESULTS, RETAINED, st.integers(600, 9000), st.integers(100, 400), st.integers(1, 10))
+def test_a_result_is_sent_in_one_form_then_perhaps_as_a_stub_and_in_no_other(found, retain, budget, preview, keep):
+    of = spec(budget, retain=retain, preview=preview, keep=keep)
+    messages = [one for n, (size, name) in enumerate(found) for one in asked(n, "w " * size, name)]
+    walk, forms = Walk(of), {}
+    for message in messages:
+        walk.extend([message], {})
+        sent = walk.copied().window()
+        left = {one.tool_call_id: one for one in sent.left_out if one.tool_call_id}
+        assert sent.tokens == fixed_tokens(of) + sum(map(message_tokens, sent.messages))
+        for one in sent.messages:
+            if one["role"] != "tool":
+                continue
+            seen = forms.setdefault(one["tool_call_id"], [])
+            if not seen or seen[-1] != one["content"]:
+                seen.append(one["content"])
+            whole = next(each for each in messages if each.get("tool_call_id") == one["tool_call_id"])
+            rule = left[one["tool_call_id"]].rule if one["tool_call_id"] in left else None
+            assert (one is whole) is (rule is None)
+            if rule is not None:
+                assert left[one["tool_call_id"]].tokens == message_tokens(whole) - message_tokens(one)
+            assert rule is not Rule.PREVIEW or one["name"] == "look" or (one["name"] == "keep" and "keep" not in retain)
+    for seen in forms.values():
+        assert len(seen) <= 2
+        assert len(seen) == 1 or "left_out" in seen[1]
