@@ -17,7 +17,15 @@ filterwarnings = error
 
 
 @pytest.mark.parametrize(
-    ("page", "least"), [("testing.md", 11), ("deciding.md", 7), ("questions.md", 5), ("delegation.md", 2), ("parts.md", 1)]
+    ("page", "least"),
+    [
+        ("testing.md", 11),
+        ("deciding.md", 7),
+        ("questions.md", 5),
+        ("delegation.md", 2),
+        ("parts.md", 1),
+        ("long-conversations.md", 2),
+    ],
 )
 def test_every_test_of_a_page_passes(tmp_path, page, least):
     blocks = blocks_of(DOCS / page)
