@@ -4,7 +4,7 @@ Offsets count the characters of the result's text: the string that the tool retu
 failed call, the error. An excerpt stands inside an envelope as a JSON string, so it cannot pose as one.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -85,28 +85,42 @@ def page(content: JsonText, call: str, *, offset: int, limit: int, most_bytes: i
 
 
 def places(content: JsonText, call: str, find: str, *, offset: int, limit: int, most_bytes: int) -> JsonText:
-    """The envelope of the first places of a text in a result from `offset`, of `limit` characters together, at most 20.
+    """The envelope of the first places of a text in a result from `offset`, and of their number from there on (`found`).
 
-    `found` is the number of all places from there on.
+    Shown are at most 20 places with 200 characters each, of `limit` characters together, as many as `most_bytes` have room for.
 
     Raises:
         NoExcerpt: The offset is not within the result.
     """
     found = ResultText.of(content)
-    size = _size(found, call, offset)
-    shown, text = list[dict[str, Any]](), found.text
+    about = {"call": call, "ok": found.ok, **_size(found, call, offset), "found": found.text.count(find, offset)}
+    standing = list(_standing(found.text, find, offset))
+
+    def made(characters: int) -> JsonText:
+        width = min(characters, PLACE_CHARACTERS)
+        shown = [
+            {"offset": at, "line": line, "text": _around(found.text, at, len(find), width)}
+            for at, line in standing[: max(characters // PLACE_CHARACTERS, 1)]
+        ]
+        return _envelope(found, {**about, "places": shown})
+
+    return _fitting(made, limit, most_bytes)
+
+
+def _standing(text: str, find: str, offset: int) -> Iterator[tuple[int, int]]:
+    """The offsets and lines of the first places of a text."""
     at, line, counted = text.find(find, offset), 1, 0
-    while at >= 0 and len(shown) < min(MOST_PLACES, max(limit // PLACE_CHARACTERS, 1)):
+    for _ in range(MOST_PLACES):
+        if at < 0:
+            return
         line, counted = line + text.count("\n", counted, at), at
-        begins = max(at - (PLACE_CHARACTERS - len(find)) // 2, 0)
-        shown.append({"offset": at, "line": line, "text": text[begins : begins + PLACE_CHARACTERS]})
+        yield at, line
         at = text.find(find, at + len(find))
-    about = {"call": call, "ok": found.ok, "find": find, "found": text.count(find, offset), **size}
 
-    def made(number: int) -> JsonText:
-        return _envelope(found, {**about, "places": shown[:number]})
 
-    return _fitting(made, len(shown), most_bytes)
+def _around(text: str, at: int, length: int, width: int) -> str:
+    begins = max(at - max(width - length, 0) // 2, 0)
+    return text[begins : begins + width]
 
 
 def _size(found: ResultText, call: str, offset: int) -> dict[str, int]:

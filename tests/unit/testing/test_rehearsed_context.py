@@ -6,7 +6,7 @@ import pytest
 
 from holdfast import Agent, Approve, Context, FailureReason, Retain, Rules, Status, tool
 from holdfast.conversation.window import fixed_tokens
-from holdfast.testing import Rehearsal, call, say
+from holdfast.testing import Rehearsal, call, calls, say
 
 
 @tool
@@ -129,3 +129,22 @@ async def test_rules_and_approvals_are_about_read_result_as_about_every_tool(rul
             assert (said["result"]["text"], said["edited_arguments"]) == ("web line ", {"call": "c1", "limit": 9})
         case _:
             assert said["result"]["end"] == 4000
+
+
+@tool(approval="required")
+def restart(service: str) -> str:
+    """Restart a service."""
+    return f"restarted {service}"
+
+
+async def test_in_a_batch_read_result_waits_for_the_decisions_as_every_tool_does():
+    both = calls(call("read_result", {"call": "c1"}, id="c2"), call("restart", {"service": "web"}, id="c3"))
+    script = [call("logs", {"service": "web"}, id="c1"), both, say("Done.")]
+    desk = Agent(name="desk", model="own/model", tools=[logs, restart], context=Context(budget=9000), execution="batch")
+    async with Rehearsal(desk, model=script) as rehearsal:
+        result = await rehearsal.send("Go.")
+        assert [run.tool for run in result.runs] == ["logs"]
+        (waiting,) = result.pending
+        result = await rehearsal.resolve(waiting, Approve())
+    assert sorted(run.tool for run in result.runs) == ["logs", "read_result", "restart"]
+    assert result.reply == "Done."

@@ -114,14 +114,14 @@ def test_at_most_twenty_places_are_shown_and_the_next_ones_are_found_from_an_off
     more = places(ok(LINES), "line", offset=found["places"][-1]["offset"] + 1, most_bytes=10**6)["result"]
     assert (more["found"], more["places"][0]["line"]) == (980, 21)
     assert len(places(ok(LINES), "line", limit=400)["result"]["places"]) == 2
-    assert len(places(ok(LINES), "line", limit=1)["result"]["places"]) == 1
+    (place,) = places(ok(LINES), "line", limit=9)["result"]["places"]
+    assert place["text"] == "line 0\nli"
 
 
 def test_a_text_that_is_not_there_is_found_nowhere():
     assert places(ok(LINES), "LINE")["result"] == {
         "call": "c1",
         "ok": True,
-        "find": "LINE",
         "found": 0,
         "characters": len(LINES),
         "places": [],
@@ -152,6 +152,8 @@ def test_the_pages_of_a_result_are_its_text_and_each_fits(text, limit, most_byte
 def test_the_places_are_those_of_the_text(text, find, offset):
     if offset >= max(len(text), 1):
         return
+    made = excerpt.places(ok(text), "c1", find, offset=offset, limit=4000, most_bytes=200)
+    assert len(made.encode()) <= 200
     found = places(ok(text), find, offset=offset, most_bytes=10**6)["result"]
     assert found["found"] == text.count(find, offset)
     assert len(found["places"]) == min(found["found"], 20)
