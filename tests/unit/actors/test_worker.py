@@ -17,12 +17,13 @@ from holdfast.actors.worker import claims, succession, tool_run
 from holdfast.actors.worker import worker as module
 from holdfast.actors.worker.app_loop import AppLoop
 from holdfast.actors.worker.app_runtime import AppRuntime
+from holdfast.actors.worker.gate import CallRules, FixedRules
 from holdfast.actors.worker.notify.notifier import Notifier
 from holdfast.actors.worker.refusals import AppBroken, Dropped, Succeeded
 from holdfast.actors.worker.transcripts import Reading
 from holdfast.actors.worker.worker import Worker
 from holdfast.actors.workers import Claimed, ModelRequest, NoOutcome, RunRequest
-from holdfast.agent import App
+from holdfast.agent import App, Rules
 from holdfast.conversation import ModelFailed, ModelReplied, RunFinished
 from holdfast.persistence import MemoryStore, RunStatus
 from holdfast.persistence.access import COST, NANOS, TOKENS
@@ -392,7 +393,8 @@ async def test_what_a_model_call_used_counts_for_the_key_that_its_conversation_i
     await (await Writer.of(worker.store, "c-1")).do(start())
     await worker.store.charge("c-1", "k1")
 
-    await Worker._model(worker, worker.store, worker, model_request(1), DESK, Reading([], 0), rules=None)
+    rules = CallRules(FixedRules(Rules()), Rules(), "desk", None)
+    await Worker._model(worker, worker.store, worker, model_request(1), DESK, Reading([], 0), rules=rules)
 
     async with asyncio.timeout(10):
         while len(worker._background):
