@@ -22,7 +22,7 @@ GROUPS = {
         *("inbox", "pending", "approve", "deny", "answer", "review", "resolve"),
         *("assign", "comment", "snooze", "escalate", "link", "grants", "audit", "rules"),
     ),
-    "Converse": ("send", "message", "queue", "interrupt", "cancel", "end", "list", "show", "tree", "submit", "attach"),
+    "Converse": ("send", "message", "queue", "interrupt", "cancel", "end", "list", "show", "tree", "usage", "submit", "attach"),
     "Operate": ("problems", "outbox", "retry", "pause", "unpause", "top", "drain", "up", "down", "doctor", "reindex"),
     "Serve": ("serve", "keys"),
 }

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from holdfast.client import AsyncClient, ContextView, Pause, StaleCall
+from holdfast.client import AsyncClient, ContextView, Pause, StaleCall, Usage
 from holdfast.client.last_words import last_words
 from holdfast.client.log_pages import END
 from holdfast.client.results import AsyncPendingCall, ConversationState, LateResult, RunningCall
@@ -25,6 +25,7 @@ from .hints import KINDS, asked_by, command, granted, lines_of, paused, resolvin
 from .options import ConversationId, Where
 from .questions import drawn
 from .session import Reached
+from .usage import used_in_words
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -47,7 +48,8 @@ _STYLES = {"user": "bold green", "assistant": "bold blue", "tool": "dim"}
 class Shown:
     """The shown parts of a conversation; `paused` is the pause of its new work, `now` the present for ages (ms UTC).
 
-    `above` are the conversations above it, if its calls wait, each with what was said there last.
+    `above` are the conversations above it, if its calls wait, each with what was said there last. `used` is what the models'
+    answers of the last turn used, which may go on.
     """
 
     conversation_id: str
@@ -58,6 +60,7 @@ class Shown:
     grants: list[Grant] = field(default_factory=list)
     above: list[tuple[Ancestor, str]] = field(default_factory=list)
     context: ContextView | None = None
+    used: Usage | None = None
 
 
 async def run(on: Reached, conversation: ConversationId, last: _Last = None, *, context: _Context = False) -> Said:
@@ -71,7 +74,9 @@ async def run(on: Reached, conversation: ConversationId, last: _Last = None, *, 
     messages, now = await found.messages() if latest is None else latest.items, await on.now()
     pause, above = pauses[0] if pauses else None, await _above(on.client, whole)
     sent = await found.context() if context else None
-    shown = Shown(conversation, state, messages, now, pause, await found.grants(), above, sent)
+    turns = (await found.turns_page(limit=1, before=END)).items
+    used = turns[0].usage if turns else None
+    shown = Shown(conversation, state, messages, now, pause, await found.grants(), above, sent, used)
     return Said(_as_dict(shown), partial(_draw, shown, on.where))
 
 
@@ -101,6 +106,7 @@ def _as_dict(shown: Shown) -> dict[str, Any]:
         **{name: getattr(state, name) for name in ("agent", "app", "created_at", "updated_at", "attended")},
         **{name: getattr(state, name) for name in ("status", "turn_id", "seq", "reply", "error", "failed", "stopped")},
         "detail": state.detail,
+        "used": None if shown.used is None else shown.used.model_dump(mode="json"),
         "running": [call.model_dump() for call in state.running],
         "problem": state.problem,
         "paused": asdict(shown.paused) if shown.paused is not None else None,
@@ -125,6 +131,8 @@ def _draw(shown: Shown, where: Where) -> None:
     alone = "" if state.attended else ", nobody attends it"
     more = f" (agent {clean(state.agent)} of {clean(state.app)}, started {age} ago, last change {change} ago{alone})"
     screen.print(f"{clean(shown.conversation_id)}: {state.status}{more}", style="bold", soft_wrap=True)
+    if shown.used is not None and shown.used.model_calls:
+        screen.print(f"The last turn used {used_in_words(shown.used)}", soft_wrap=True)
     for line in _reasons(shown, where):
         screen.print(line, soft_wrap=True)
     for one, said in shown.above:

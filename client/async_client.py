@@ -34,6 +34,7 @@ from .outbox import Undelivered
 from .results import AsyncPendingCall, Link, Page, PendingCall, exactly
 from .rule_check import RuleCheck
 from .stack_gateway import at_stack
+from .usage import UsageBy, UsageReport
 
 if TYPE_CHECKING:
     from holdfast.agent import App
@@ -355,6 +356,23 @@ class AsyncClient:
         `status` and `agent` select conversations; `limit` is 1 to 1000.
         """
         return await asked(self.gateway, verbs.CONVERSATIONS, agent=agent, status=status, after=after, limit=limit)
+
+    async def usage(
+        self,
+        by: UsageBy | str = UsageBy.MODEL,
+        *,
+        status: Status | str | None = None,
+        agent: str | None = None,
+        limit: int = 50,
+        after: str | None = None,
+    ) -> UsageReport:
+        """What the models' answers used in a page of conversations, by model, tool or agent.
+
+        `status` and `agent` select conversations. Each log is read whole, so the sum of all takes as many pages as they need: a
+        page ends after `limit` conversations (1 to 1000), or once it has read 50,000 events. A conversation that cannot be read
+        is named in `unreadable`. What a delegated conversation used is counted there, and not in the one above it.
+        """
+        return await asked(self.gateway, verbs.USAGE, agent=agent, status=status, by=by, after=after, limit=limit)
 
     async def given(
         self, by: str | None = None, *, proof: Proof | str | None = None, limit: int = 50, after: str | None = None

@@ -33,6 +33,7 @@ from .operation import check_suspension
 from .results import AsyncPendingCall, ConversationState, Event, Page, PendingCall
 from .tree import Node
 from .turns import Message, QueuedMessage, Turn
+from .usage import UsageBy, UsageReport
 
 PAGE = 1000
 
@@ -204,6 +205,14 @@ class AsyncConversation(Executing):
         During a turn these are the terms of its agent as it began, else those of the published one.
         """
         return await self._asked(verbs.CONTEXT)
+
+    async def usage(self, by: UsageBy | str = UsageBy.MODEL) -> UsageReport:
+        """What the models' answers used: tokens, cost and time, by model, tool or agent; this reads the whole log.
+
+        Each answer in the log is counted once. A call that failed has no answer: what it cost is not known here, nor is what
+        conversations below this one used.
+        """
+        return await self._asked(verbs.USAGE_OF, by=by)
 
     async def turns(self) -> list[Turn]:
         """The turns that have begun, oldest first; this reads the whole log."""

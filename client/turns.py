@@ -14,6 +14,7 @@ from holdfast.errors import CorruptStore, MessageNotFound, TurnNotFound
 from holdfast.persistence import Conversations
 
 from .results import Result
+from .usage import Usage
 
 READ_FIRST, READ_AT_ONCE = 16, 500
 """How many entries of a turn are read first, and how many at once of a long one."""
@@ -42,18 +43,6 @@ class MessageStatus(StrEnum):
     DROPPED = "dropped"  # the conversation ended before its turn began
     SUPERSEDED = "superseded"  # an interruption came before its turn began
     WITHDRAWN = "withdrawn"  # somebody withdrew it before its turn began
-
-
-class Usage(Result):
-    """What a turn used so far."""
-
-    model_calls: int = Field(default=0, description="How many answers of the model the turn has.")
-    input_tokens: int | None = Field(
-        default=None, description="The tokens of all requests together; None unless the provider counted them for each."
-    )
-    output_tokens: int | None = Field(
-        default=None, description="The tokens of all answers together; None unless the provider counted them for each."
-    )
 
 
 class Turn(Result):
@@ -159,7 +148,7 @@ class TurnLog:
                 self._begin(event)
             case events.ModelAnswered():
                 self._answer = event.content
-                self._change(usage=self._used(event))
+                self._use(Usage.of(event))
             case events.TurnCompleted():
                 self._over(TurnStatus.COMPLETED, event.at, reply=self._answer, stopped=event.stopped, detail=event.detail)
             case events.TurnFailed():
@@ -240,14 +229,9 @@ class TurnLog:
             before = self._turns[self._current].joined
             self._change(joined=(*before, *(self._accepted[one].message_id for one in joined)))
 
-    def _used(self, answer: events.ModelAnswered) -> Usage:
-        before = self._turns[self._current].usage if self._current is not None else Usage()
-        before = before if before.model_calls else Usage(input_tokens=0, output_tokens=0)
-        return Usage(
-            model_calls=before.model_calls + 1,
-            input_tokens=_sum(before.input_tokens, answer.input_tokens),
-            output_tokens=_sum(before.output_tokens, answer.output_tokens),
-        )
+    def _use(self, used: Usage) -> None:
+        if self._current is not None:
+            self._change(usage=self._turns[self._current].usage + used)
 
     def _over(self, status: TurnStatus, at: int, **changes: object) -> None:
         self._change(status=status, ended_at=at, **changes)
@@ -301,7 +285,3 @@ async def queue_of(store: Conversations, conversation_id: str) -> list[QueuedMes
         for one, event in zip(state.waiting, found, strict=True)
         if isinstance(event, events.MessageAccepted)
     ]
-
-
-def _sum(one: int | None, other: int | None) -> int | None:
-    return None if one is None or other is None else one + other

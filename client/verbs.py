@@ -67,6 +67,7 @@ from .rule_check import RuleCheck, arguments_of, named
 from .tree import Node, tree
 from .tree_cursor import place_of as place_below
 from .turns import Message, QueuedMessage, Turn, queue_of, what_became
+from .usage import UsageBy, UsageReport, usage_of, usage_page
 
 READ, START, DECIDE, CLIENT, ADMIN = (AccessScope[name] for name in ("READ", "START", "DECIDE", "CLIENT", "ADMIN"))
 
@@ -89,6 +90,7 @@ _PROOF: Checks = {"proof": _member(Proof, "proof")}
 _MESSAGE: Checks = {"message_id": partial(check_request_id, "message_id", error=errors.InvalidMessage)}
 _ORIGIN: Checks = {"origin": _member(Origin, "origin")}
 _REASON: Checks = {"reason": of.reason_of}
+_BY: Checks = {"by": _member(UsageBy, "by")}
 _NOTED: Checks = {"suspension_id": _as_it_is, "tool_call_id": _as_it_is}
 _CLIENT: Checks = {"client_id": check_client_id}
 _ON_DETACH: Checks = {"on_detach": _member(OnDetach, "on_detach")}
@@ -174,6 +176,11 @@ CONVERSATIONS = Verb(
     operation="listConversations",
     checks={**checks_of(filters.CONVERSATIONS), **_PAGE},
     read=_conversations,
+)
+USAGE = Verb(
+    *("usage", "GET /v1/usage", UsageReport, "the usage"),
+    checks={**checks_of(filters.CONVERSATIONS), **_BY, **_PAGE},
+    read=usage_page,
 )
 GIVEN = Verb(
     *("given", "GET /v1/given", Page[Given], "what was given"),
@@ -293,6 +300,12 @@ CONTEXT = Verb(
     operation="getContext",
     checks=_ONE,
     read=context_view,
+)
+USAGE_OF = Verb(
+    *("usage", f"GET {_CONVERSATION}/usage", UsageReport, "the usage"),
+    operation="getUsage",
+    checks={**_ONE, **_BY},
+    read=usage_of,
 )
 MESSAGE = Verb(
     *("message", f"GET {_CONVERSATION}/messages/{{message_id}}", Message, "the message"),

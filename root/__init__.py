@@ -66,7 +66,10 @@ if TYPE_CHECKING:
     from holdfast.client.turns import QueuedMessage as QueuedMessage
     from holdfast.client.turns import Turn as Turn
     from holdfast.client.turns import TurnStatus as TurnStatus
-    from holdfast.client.turns import Usage as Usage
+    from holdfast.client.usage import Usage as Usage
+    from holdfast.client.usage import UsageBy as UsageBy
+    from holdfast.client.usage import UsageReport as UsageReport
+    from holdfast.client.usage import UsageRow as UsageRow
     from holdfast.conversation.judging.judgement import Cancelled as Cancelled
     from holdfast.conversation.judging.judgement import ClaimReceipt as ClaimReceipt
     from holdfast.conversation.judging.judgement import Interrupted as Interrupted

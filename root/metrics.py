@@ -142,6 +142,12 @@ BREAKERS = _counter(
     "holdfast_model_breakers_total", "Breakers of models that opened or closed, in any worker.", "model", "state"
 )
 TOKENS = _counter("holdfast_model_tokens_total", "Tokens, as providers count them.", "model", "direction")
+TOKENS_OF = _counter(
+    "holdfast_model_tokens_within_total",
+    "Tokens within those of holdfast_model_tokens_total: of requests what a cache had, of answers what is thinking.",
+    "model",
+    "kind",
+)
 COST = Metric(
     "holdfast_model_cost_usd_total",
     "The cost of models' answers in US dollars, by litellm's price list.",
@@ -192,6 +198,7 @@ COUNTED: tuple[Metric, ...] = (
         PASSED_ON,
         BREAKERS,
         TOKENS,
+        TOKENS_OF,
         COST,
         RUNS,
         RUN_S,

@@ -11,6 +11,7 @@ from holdfast.client import AsyncClient, AsyncConversation, filters
 from holdfast.client.list_events import LIST_CURSOR
 from holdfast.client.operation import KEYS
 from holdfast.client.outbox import OutboxState
+from holdfast.client.usage import UsageBy
 from holdfast.conversation.ids import CONVERSATION_ID, REQUEST_ID
 from holdfast.conversation.terms.decisions import DecisionKind
 from holdfast.conversation.terms.link import LONGEST_LINK_S, MOST_CHARS
@@ -236,8 +237,8 @@ class LogPageQuery(PageQuery):
     )
 
 
-def _query(name: str, base: type[BaseModel], by: Sequence[filters.Filter], **more: Any) -> type[BaseModel]:
-    fields: dict[str, Any] = filters.fields_of([one for one in by if one.check is not None]) | more
+def _query(name: str, base: type[BaseModel], selecting: Sequence[filters.Filter], **more: Any) -> type[BaseModel]:
+    fields: dict[str, Any] = filters.fields_of([one for one in selecting if one.check is not None]) | more
     return create_model(name, __base__=base, **fields)
 
 
@@ -249,6 +250,9 @@ OutboxQuery = create_model(
 )
 GivenQuery = _query("GivenQuery", PageQuery, filters.GIVEN)
 ConversationsQuery = _query("ConversationsQuery", PageQuery, filters.CONVERSATIONS)
+_BY = (UsageBy, Field(default=UsageBy.MODEL, description="What the rows are about."))
+UsageQuery = _query("UsageQuery", PageQuery, filters.CONVERSATIONS, by=_BY)
+UsageOfQuery = create_model("UsageOfQuery", __base__=_Query, by=_BY)
 PendingQuery = _query("PendingQuery", PageQuery, filters.CALLS, roles=(str | None, ROLES))
 
 

@@ -200,6 +200,13 @@ OPERATIONS = (
     of(verbs.TREE, tree),
     of(verbs.MESSAGES_PAGE, "A page of the messages, in the OpenAI chat format.", query=bodies.LogPageQuery),
     of(verbs.CONTEXT, "What the model would be sent, and what is left out of it."),
+    of(
+        verbs.USAGE,
+        "What the models' answers of a page of conversations used; a page may be shorter than its limit although more follow.",
+        check=lambda asked: asked.caller.check_agent(asked.query.agent),
+        query=bodies.UsageQuery,
+    ),
+    of(verbs.USAGE_OF, "What the models' answers of a conversation used.", query=bodies.UsageOfQuery),
     of(verbs.SEND, send, reply=replies.MessageReceiptReply, body=bodies.MessageBody, room=of_message),
     of(verbs.MESSAGE, "What became of a message."),
     of(verbs.INTERRUPT, interrupt, reply=replies.InterruptedReply, body=bodies.InterruptBody, room=of_message),

@@ -48,7 +48,7 @@ SECURITY = {
 NAMES = {
     **{
         name: f"{name}Reply"
-        for name in "AuditBreak AuditEntry Cut GivenVote Message Pause Principal Question Turn Usage".split()  # noqa: SIM905
+        for name in "AuditBreak AuditEntry Cut GivenVote Message Pause Principal Question Turn Usage UsageRow".split()  # noqa: SIM905
     },
     "AgentRow": "AgentReply",
     "Ancestor": "AncestorReply",
@@ -68,6 +68,7 @@ NAMES = {
     "RuleCheck": "RulesCheckReply",
     "RuleEffect": "Effect",
     "RunningCall": "RunningReply",
+    "UsageReport": "UsageReportReply",
     "ToolRow": "ToolReply",
     "TurnPage": "TurnsReply",
     "VoteView": "VoteReply",

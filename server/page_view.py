@@ -79,7 +79,7 @@ REPLIES: Mapping[type[BaseModel], Row] = {
     Turn: Row(
         "turn_id message_id status reply error failed stopped detail attempts joined usage started_at ended_at duration_ms"
     ),
-    Usage: Row("model_calls input_tokens output_tokens"),
+    Usage: Row("model_calls input_tokens output_tokens cached_tokens reasoning_tokens model_ms", hidden="cost_usd"),
     replies.MessageReceiptReply: Row(f"{_RECEIPT} message_id"),
     replies.InterruptedReply: Row(
         "conversation_id seq accepted_at turn_id cancelled superseded epoch duplicate request_id audit_head"
@@ -116,7 +116,11 @@ EVENTS: Mapping[type[BaseModel], Row] = {
     parts.FilePart: Row("type file"),
     parts.FileData: Row("file_data file_url filename"),
     log.TurnStarted: Row("turn_id message_seq", hidden="spec_digest code max_model_calls traceparent counted"),
-    log.ModelAnswered: Row("effect_id content calls finish_reason input_tokens output_tokens reasoning provider model"),
+    log.ModelAnswered: Row(
+        "effect_id content calls finish_reason input_tokens output_tokens reasoning provider model cached_tokens "
+        "reasoning_tokens duration_ms first_token_ms",
+        hidden="cost_usd",
+    ),
     log.RequestedCall: Row("tool_call_id name arguments original_id", hidden="context"),
     log.RunScheduled: Row(
         "tool_call_id tool executor attempt arguments_at approval resumed batch_id",

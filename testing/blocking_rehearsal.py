@@ -97,6 +97,7 @@ class BlockingRehearsal:
     post = blocking(Rehearsal.post)
     queue = blocking(Rehearsal.queue)
     context = blocking(Rehearsal.context)
+    usage = blocking(Rehearsal.usage)
     claim = blocking(Rehearsal.claim)
     grants = blocking(Rehearsal.grants)
     audit = blocking(Rehearsal.audit)

@@ -228,6 +228,7 @@ class Rehearsal:
     """Send the user's next message without waiting for the conversation to rest: for bodies that only `advance` ends."""
     queue = as_it_is(AsyncConversation.queue)
     context = as_it_is(AsyncConversation.context)
+    usage = as_it_is(AsyncConversation.usage)
     claim = as_it_is(AsyncConversation.claim)
     audit = as_it_is(AsyncConversation.audit)
 

@@ -91,8 +91,14 @@ def answer_of(message: Message, limits: Limits) -> ModelAnswer:
     )
     answer.add(SimpleNamespace(choices=[SimpleNamespace(index=0, delta=delta)]))
     answer.ended(message.get("finish_reason", "tool_calls" if tool_calls else "stop"))
+    answer.used(_object_of(message.get("usage")))
     answer.finish()
     return answer
+
+
+def _object_of(value: Any) -> Any:
+    """Mappings as objects, as litellm gives them."""
+    return SimpleNamespace(**{name: _object_of(one) for name, one in value.items()}) if isinstance(value, Mapping) else value
 
 
 def _reply(said: Any, where: str) -> Message | Exception:

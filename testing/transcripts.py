@@ -26,7 +26,7 @@ _PIECES = 8  # content and arguments are streamed in at most so many fragments
 _BYTES_PER_TOKEN = 4  # usage is an estimate
 
 
-_MORE = ("finish_reason", "reasoning_content", "events", "blocks", "stop_reason")
+_MORE = ("finish_reason", "reasoning_content", "usage", "events", "blocks", "stop_reason")
 """The keys that an answer may have beside the format's own: `say`, `events` and `blocks` write them."""
 
 
@@ -52,14 +52,19 @@ class NoAnswer(LookupError):
     """
 
 
-def say(text: str, *, finish_reason: str | None = "stop", reasoning: str | None = None) -> Message:
+def say(
+    text: str, *, finish_reason: str | None = "stop", reasoning: str | None = None, usage: Mapping[str, Any] | None = None
+) -> Message:
     """An assistant message of plain text.
 
     `finish_reason` stands at the stream's end; with None the stream has no end. `reasoning` is the thinking that the model
-    shows, sent before the text.
+    shows, sent before the text. `usage` is the provider's count of tokens in OpenAI's form, such as `{"prompt_tokens": 900,
+    "completion_tokens": 40, "prompt_tokens_details": {"cached_tokens": 512}}`; without it a server estimates them, and a
+    rehearsal does not know them.
     """
     message: Message = {"role": "assistant", "content": text}
     more = {"reasoning_content": reasoning} if reasoning is not None else {}
+    more |= {} if usage is None else {"usage": dict(usage)}
     return message | more | ({"finish_reason": finish_reason} if finish_reason != "stop" else {})
 
 
@@ -68,27 +73,33 @@ def events(*frames: Mapping[str, Any] | str) -> Message:
     return {"role": "assistant", "content": None, "events": list(frames)}
 
 
-def call(tool: str, arguments: Mapping[str, Any] | str, id: str | None = None) -> Message:  # noqa: A002 - the format's word
+def call(
+    tool: str,
+    arguments: Mapping[str, Any] | str,
+    id: str | None = None,  # noqa: A002 - the format's word
+    *,
+    usage: Mapping[str, Any] | None = None,
+) -> Message:
     """An assistant message that calls one tool.
 
     Args:
         tool: The tool's name.
         arguments: The arguments, or their text as it is (also text that is no JSON, which models do write).
         id: The tool call's id; made up if it is left out.
+        usage: As `say(usage=...)`.
     """
     text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
     call_id = _new_call_id() if id is None else id
     tool_call = {"id": call_id, "type": "function", "function": {"name": tool, "arguments": text}}
-    return {"role": "assistant", "content": None, "tool_calls": [tool_call]}
+    counted = {} if usage is None else {"usage": dict(usage)}
+    return {"role": "assistant", "content": None, "tool_calls": [tool_call]} | counted
 
 
-def calls(*messages: Message, content: str | None = None) -> Message:
+def calls(*messages: Message, content: str | None = None, usage: Mapping[str, Any] | None = None) -> Message:
     """One assistant message with the tool calls of several: `calls(call("look_up", {}), call("ask", {}))`."""
-    return {
-        "role": "assistant",
-        "content": content,
-        "tool_calls": [tool_call for message in messages for tool_call in message["tool_calls"]],
-    }
+    tool_calls = [tool_call for message in messages for tool_call in message["tool_calls"]]
+    counted = {} if usage is None else {"usage": dict(usage)}
+    return {"role": "assistant", "content": content, "tool_calls": tool_calls} | counted
 
 
 class Script:
@@ -204,7 +215,8 @@ class Completion:
         self._finish_reason = message.get("finish_reason", "tool_calls" if message.get("tool_calls") else "stop")
         self._with_usage = bool((request.get("stream_options") or {}).get("include_usage"))
         sizes = [max(1, len(json.dumps(part)) // _BYTES_PER_TOKEN) for part in (request, message)]
-        self._usage = {"prompt_tokens": sizes[0], "completion_tokens": sizes[1], "total_tokens": sum(sizes)}
+        estimate = {"prompt_tokens": sizes[0], "completion_tokens": sizes[1]}
+        self._usage = _counted(message.get("usage", estimate))
         self._head = {
             "id": f"chatcmpl-{uuid.uuid4().hex}",
             "created": int(time.time()),
@@ -214,7 +226,7 @@ class Completion:
 
     def whole(self) -> dict[str, Any]:
         """The body of an unstreamed answer."""
-        message = {key: value for key, value in self._message.items() if key != "finish_reason"}
+        message = {key: value for key, value in self._message.items() if key not in ("finish_reason", "usage")}
         choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": self._finish_reason}
         return {**self._head, "object": "chat.completion", "choices": [choice], "usage": self._usage}
 
@@ -238,7 +250,7 @@ class Completion:
         if self._with_usage:
             yield self._chunk([], self._usage)
 
-    def _chunk(self, choices: list[dict[str, Any]], usage: dict[str, int] | None) -> dict[str, Any]:
+    def _chunk(self, choices: list[dict[str, Any]], usage: dict[str, Any] | None) -> dict[str, Any]:
         chunk = {**self._head, "object": "chat.completion.chunk", "choices": choices}
         return {**chunk, "usage": usage} if self._with_usage else chunk
 
@@ -254,6 +266,10 @@ class Completion:
             yield {"tool_calls": [{"index": index, **tool_call, "function": {**function, "arguments": ""}}]}
             for piece in pieces_of(function["arguments"]):
                 yield {"tool_calls": [{"index": index, "function": {"arguments": piece}}]}
+
+
+def _counted(usage: Mapping[str, Any]) -> dict[str, Any]:
+    return {**usage, "total_tokens": usage["prompt_tokens"] + usage["completion_tokens"]}
 
 
 def pieces_of(text: str, most: int = _PIECES) -> Iterator[str]:
@@ -305,6 +321,9 @@ def complete(answer: Any, where: str) -> Message:
         raise _malformed(where, "no assistant message", answer)
     if not isinstance(message.get("content"), str | None):
         raise _malformed(f"{where}.content", "must be a string or null", message["content"])
+    usage = message.get("usage", {"prompt_tokens": 0, "completion_tokens": 0})
+    if not isinstance(usage, dict) or not all(type(usage.get(f"{of}_tokens")) is int for of in ("prompt", "completion")):
+        raise _malformed(f"{where}.usage", "must have prompt_tokens and completion_tokens", usage)
     complete: Message = {"role": "assistant", "content": message.get("content")}
     complete |= {key: message[key] for key in _MORE if key in message}
     tool_calls = message.get("tool_calls") or []

@@ -118,7 +118,7 @@ async def call(
         return failed(error=str(failure), reason=failure.reason)
     except TooMuch as excess:
         return model_outcome.excessive(request.effect_id, excess, redaction)
-    counts.cost(_cost_usd(target.called, answer))
+    counts.whole(_cost_usd(target.called, answer))
     try:
         calls: tuple[ProposedCall, ...] = ()
         if proposed := answer.calls():
@@ -126,7 +126,7 @@ async def call(
             judged = partial(model_outcome.judged, agent, spec, proposed, redaction, rules=in_force, turn=turn)
             calls = await room.judged(spec.name, lambda asking: judged(asking=asking))
         fallback = target.model.model if target.model.model != spec.model else ""
-        return model_outcome.replied(request.effect_id, answer, calls, route=target.route, model=fallback)
+        return model_outcome.replied(request.effect_id, answer, calls, route=target.route, model=fallback, counts=counts)
     except (Exception, Suspend) as error:  # the answer is paid for, and another would be like it
         logger.exception("model call %s of %s: its answer cannot be used", request.effect_id, request.conversation_id)
         problem = f"the model's answer cannot be used: {_words(error, redaction)}"

@@ -280,6 +280,13 @@ class ModelAnswer:
         answered = getattr(self.usage, "completion_tokens", None) if self._output is None else self._output[0]
         return _count(getattr(self.usage, "prompt_tokens", None)), _count(answered)
 
+    @property
+    def token_details(self) -> tuple[int, int]:
+        """How many of the request's tokens came from the provider's cache, and how many of the answer's are thinking."""
+        asked, answered = (getattr(self.usage, f"{of}_tokens_details", None) for of in ("prompt", "completion"))
+        found = _count(getattr(asked, "cached_tokens", None)), _count(getattr(answered, "reasoning_tokens", None))
+        return found[0] or 0, found[1] or 0
+
     def calls(self) -> list[AnswerCall]:
         """The calls that are ours to answer, in the model's order."""
         return [call for call in self._calls if not self._is_executed(call.tool_call_id)]

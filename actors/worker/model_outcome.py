@@ -1,7 +1,6 @@
 """Outcomes of model calls and their counts: from litellm's stream in a worker, from a script in `holdfast.testing.run`."""
 
 import logging
-import math
 import time
 from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
@@ -33,15 +32,27 @@ from .run_rules import alone
 
 UNVALIDATED = "$: a validator did not answer"
 """What the model is told of arguments whose validators hang, or fail without a message."""
+MOST_USD = 1_000_000.0
+"""A cost of an answer beyond this is none."""
 WORDS = 2000
 """How many characters of a provider's error are kept."""
 
 
 def replied(
-    effect_id: str, answer: ModelAnswer, calls: tuple[ProposedCall, ...], *, route: str, model: str = ""
+    effect_id: str,
+    answer: ModelAnswer,
+    calls: tuple[ProposedCall, ...],
+    *,
+    route: str,
+    model: str = "",
+    counts: "ModelCounts | None" = None,
 ) -> ModelReplied:
-    """The outcome of a call that was answered; `model` is the fallback that did it, if one did."""
+    """The outcome of a call that was answered; `model` is the fallback that did it, if one did.
+
+    `counts` says what the answer cost and how long it took; without them that is unknown.
+    """
     input_tokens, output_tokens = answer.tokens
+    cached_tokens, reasoning_tokens = answer.token_details
     return ModelReplied(
         effect_id=effect_id,
         content=answer.content,
@@ -52,6 +63,9 @@ def replied(
         reasoning=answer.reasoning,
         provider=answer.provider(route),
         model=model,
+        cached_tokens=cached_tokens,
+        reasoning_tokens=reasoning_tokens,
+        **({} if counts is None else counts.measured),
     )
 
 
@@ -164,6 +178,8 @@ class ModelCounts:
         """How many tries there were, including the current one."""
         self.cost_usd: float | None = None
         """The cost of the answer in US dollars; None if unknown."""
+        self._first_s: float | None = None
+        self._took_s: float | None = None
 
     def turns_to(self, model: str) -> None:
         """Count for this model from now on."""
@@ -180,19 +196,27 @@ class ModelCounts:
     def answers(self) -> None:
         """Note that a piece of the answer has come; only the first of each request counts."""
         if self._waits:
-            self._waits = False
-            self._counts.observe(metrics.MODEL_FIRST_S, time.monotonic() - self._asked_s, self._model)
+            self._waits, self._first_s = False, time.monotonic() - self._asked_s
+            self._counts.observe(metrics.MODEL_FIRST_S, self._first_s, self._model)
 
     def repeated(self) -> None:
         """Count a try that failed and is repeated."""
         self.tries += 1
         self._counts.add(metrics.MODEL_RETRIES, self._model)
 
-    def cost(self, usd: float | None) -> None:
-        """Count the cost of an answer in US dollars; None if unknown."""
-        self.cost_usd = usd
-        if usd is not None and 0 < usd < math.inf:
-            self._counts.add(metrics.COST, self._model, by=usd)
+    def whole(self, cost_usd: float | None) -> None:
+        """Note that the answer is whole, and count its cost in US dollars; None if unknown."""
+        self._took_s = time.monotonic() - self._began_s
+        self.cost_usd = None if cost_usd is None or not 0 <= cost_usd < MOST_USD else round(cost_usd, 9)
+        if self.cost_usd:
+            self._counts.add(metrics.COST, self._model, by=self.cost_usd)
+
+    @property
+    def measured(self) -> dict[str, Any]:
+        """What the answer cost and how long it took, as fields of `ModelReplied`; None what is unknown."""
+        times = {"duration_ms": self._took_s, "first_token_ms": self._first_s}
+        rounded = {name: None if seconds is None else round(seconds * 1000) for name, seconds in times.items()}
+        return {"cost_usd": self.cost_usd, **rounded}
 
     def ended(self, outcome: ModelOutcome) -> None:
         """Count the outcome."""
@@ -204,6 +228,9 @@ class ModelCounts:
         for direction, tokens in (("input", outcome.input_tokens), ("output", outcome.output_tokens)):
             if tokens:
                 self._counts.add(metrics.TOKENS, self._model, direction, by=tokens)
+        for kind, tokens in (("cached", outcome.cached_tokens), ("reasoning", outcome.reasoning_tokens)):
+            if tokens:
+                self._counts.add(metrics.TOKENS_OF, self._model, kind, by=tokens)
 
 
 logger = logging.getLogger("holdfast.worker")
@@ -212,7 +239,7 @@ logger = logging.getLogger("holdfast.worker")
 async def spend(store: Store, conversation_id: str, outcome: ModelOutcome, cost_usd: float | None) -> None:
     """Charge a model call to the quota of its conversation, or of the root above it. An error is logged, the turn goes on."""
     tokens = 0 if isinstance(outcome, ModelFailed) else (outcome.input_tokens or 0) + (outcome.output_tokens or 0)
-    cost = round(cost_usd * NANOS) if cost_usd is not None and 0 < cost_usd < math.inf else 0
+    cost = round(cost_usd * NANOS) if cost_usd is not None and 0 < cost_usd < MOST_USD else 0
     if not tokens and not cost:
         return
     try:

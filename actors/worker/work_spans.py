@@ -88,6 +88,9 @@ class ModelSpan(_WorkSpan):
             traces.FINISH_REASONS: None if outcome.finish_reason is None else (outcome.finish_reason[:WORD],),
             traces.INPUT_TOKENS: outcome.input_tokens,
             traces.OUTPUT_TOKENS: outcome.output_tokens,
+            traces.CACHED_TOKENS: outcome.cached_tokens or None,
+            traces.REASONING_TOKENS: outcome.reasoning_tokens or None,
+            traces.COST_USD: outcome.cost_usd,
             traces.OUTPUT: self._content.of_messages([answer]),
         }
         traces.say(self._span, said)

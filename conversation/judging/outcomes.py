@@ -71,6 +71,11 @@ FRUITLESS = {
     ),
 }
 TERMS = f"the names of those who may decide this call have more than {MOST_BYTES} bytes"
+MEASURED = (
+    *("input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens"),
+    *("cost_usd", "duration_ms", "first_token_ms"),
+)
+"""The fields of an answer that say what it used."""
 NAME_CHARS = 256
 """How many characters of a tool's name, as the model wrote it, are kept; real names are shorter."""
 MAX_CALLS = "the model asked for {} calls in one answer, {} are allowed (Limits.max_calls)"
@@ -125,9 +130,8 @@ def model_replied(state: State, command: ModelReplied) -> Judgement:
             at=command.now,
             effect_id=command.effect_id,
             calls=tuple(_requested(call_id, call) for call_id, call in proposed.items()),
-            input_tokens=command.input_tokens,
-            output_tokens=command.output_tokens,
             model=jsontext.clean(command.model),
+            **{name: getattr(command, name) for name in MEASURED},
             **{name: jsontext.clean(getattr(command, name)) for name in ("content", "finish_reason", "reasoning", "provider")},
         )
     )

@@ -288,7 +288,7 @@ class TurnPrepared(Outcome):
 
 
 class ModelReplied(Outcome):
-    """The outcome of `CallModel`: the model's message; `model` is the fallback that gave it, empty for the first model."""
+    """The outcome of `CallModel`: the model's message; the fields are those of `ModelAnswered`."""
 
     kind: Literal["model_replied"] = "model_replied"
     content: str | None = None
@@ -299,6 +299,11 @@ class ModelReplied(Outcome):
     reasoning: str | None = None
     provider: JsonText | None = None
     model: str = ""
+    cached_tokens: int = 0
+    reasoning_tokens: int = 0
+    cost_usd: float | None = None
+    duration_ms: int | None = None
+    first_token_ms: int | None = None
 
     def lookups(self) -> tuple[str, ...]:
         """The keys of the model's call ids; a known one was used before."""

@@ -138,6 +138,11 @@ class ModelAnswered(EventBase):
         provider: The JSON text of an object that only the model's provider reads: calls that it executed with their results,
             signed or sealed thinking. It is sent back as it came.
         model: The fallback that answered; empty: the agent's first model.
+        cached_tokens: How many of the request's tokens the provider read from its cache, as far as it said so.
+        reasoning_tokens: How many of the answer's tokens are thinking, as far as the provider said so.
+        cost_usd: What the answer cost in US dollars, by litellm's prices; None if the price or the tokens are unknown.
+        duration_ms: How long the model call took, with retries and fallbacks, in milliseconds.
+        first_token_ms: The milliseconds from the answered request to the first piece of its answer.
     """
 
     kind: Literal["model_answered"] = "model_answered"
@@ -150,6 +155,11 @@ class ModelAnswered(EventBase):
     reasoning: str | None = None
     provider: JsonText | None = None
     model: str = ""
+    cached_tokens: int = 0
+    reasoning_tokens: int = 0
+    cost_usd: float | None = None
+    duration_ms: int | None = None
+    first_token_ms: int | None = None
 
 
 class RunScheduled(CallEvent):

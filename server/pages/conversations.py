@@ -5,7 +5,7 @@ from typing import Any
 from pydantic import Field
 from starlette.responses import Response
 
-from holdfast.client import Event
+from holdfast.client import Event, Usage
 from holdfast.client.access import AccessScope
 from holdfast.client.filters import CONVERSATIONS
 from holdfast.client.inbox.around import around_of
@@ -20,7 +20,6 @@ from holdfast.server.streams import frame
 
 from .destinations import path_of
 from .filters import ListQuery
-from .prices import cost_usd
 from .visit import Page, Query, Visit
 
 MOST_MESSAGES, MOST_TURNS, MOST_EVENTS = 50, 20, 200
@@ -120,14 +119,9 @@ async def _page(visit: Visit, template: str) -> Response:
     around = await around_of(found, messages=MOST_MESSAGES, events=MOST_EVENTS)
     state = around.state or await found.state()
     turns = turns_of(around.history, found.id)
-    used = [turn.usage for turn in turns if turn.usage.model_calls]
-    sent = [usage.input_tokens for usage in used if usage.input_tokens is not None]
-    got = [usage.output_tokens for usage in used if usage.output_tokens is not None]
-    tokens = (sum(sent), sum(got)) if used and len(sent) == len(got) == len(used) else None  # None if some are not known
-    model = next((agent.model for agent in await visit.agents() if agent.name == state.agent), "")
-    cost = cost_usd(model, *tokens) if tokens else None
+    used = sum((turn.usage for turn in turns), Usage())
     latest = turns[: -MOST_TURNS - 1 : -1]
-    values: dict[str, Any] = {"conversation_id": found.id, "around": around, "turns": latest, "tokens": tokens, "cost": cost}
+    values: dict[str, Any] = {"conversation_id": found.id, "around": around, "turns": latest, "used": used}
     return await visit.drawn(template, state=state, **values)
 
 

@@ -903,6 +903,11 @@ async def life(tells: Recorder) -> None:  # noqa: PLR0915 - a life is long
         finish_reason="tool_calls",
         input_tokens=7,
         output_tokens=11,
+        cached_tokens=3,
+        reasoning_tokens=5,
+        cost_usd=0.000012,
+        duration_ms=1500,
+        first_token_ms=250,
         reasoning="they want everything",
         provider='{"thinking_blocks":[{"type":"thinking","thinking":"hm","signature":"s-1"}]}',
     )

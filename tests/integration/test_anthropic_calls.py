@@ -282,6 +282,22 @@ async def test_an_event_in_two_lines_is_taken_as_litellm_understands_it():
         assert (outcome.content, outcome.reasoning, outcome.provider, len(server.requests)) == ("Done.", "hm", None, 1)
 
 
+async def test_what_a_cache_had_is_part_of_the_requests_tokens_and_costs_less():
+    used = {"input_tokens": 10, "cache_read_input_tokens": 900, "cache_creation_input_tokens": 0, "output_tokens": 1}
+    frames = [
+        {"type": "message_start", "message": {"id": "m", "content": [], "usage": used}},
+        {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+        {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "Done."}},
+        {"type": "content_block_stop", "index": 0},
+        {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 4}},
+        {"type": "message_stop"},
+    ]
+    with ModelServer(script=[events(*frames)]) as server:
+        outcome = await (await claude(server)).call()
+    assert (outcome.input_tokens, outcome.cached_tokens, outcome.output_tokens) == (910, 900, 4)
+    assert outcome.cost_usd == pytest.approx(10 * 3e-6 + 900 * 0.3e-6 + 4 * 15e-6, abs=1e-9)
+
+
 STRUCTURED = {
     "response_format": {
         "type": "json_schema",

@@ -455,7 +455,8 @@ async def test_an_answer_is_the_same_whether_litellm_is_asked_for_its_end_or_not
     monkeypatch.setattr(model, "_observed", lambda: True)
     with_its_end, _, _ = await answered(events(*frames))
     assert isinstance(outcome, ModelReplied)
-    assert outcome == with_its_end
+    times = {"duration_ms": None, "first_token_ms": None}
+    assert outcome.model_copy(update=times) == with_its_end.model_copy(update=times)
 
 
 @pytest.mark.parametrize(("named", "usd"), [(PRICED, 11 * 0.15e-6 + 7 * 0.6e-6), ("openai/nobody-priced-this", None)])
@@ -466,6 +467,19 @@ async def test_an_answers_cost_is_counted_where_litellm_knows_a_price(monkeypatc
     assert outcome.content == "hi"
     (found,) = families(counts.standing(), [metrics.COST])
     assert found.values == ({} if usd is None else {(named,): pytest.approx(usd, abs=1e-9)})
+    assert outcome.cost_usd == (None if usd is None else pytest.approx(usd, abs=1e-9))
+    assert 0 <= outcome.first_token_ms <= outcome.duration_ms < 60_000
+
+
+@pytest.mark.parametrize("direct", [True, False], ids=["direct", "by-litellm"])
+async def test_tokens_of_a_cache_and_of_thinking_are_in_the_answer_and_in_its_cost(monkeypatch, direct):
+    monkeypatch.setattr(Caller, "direct", direct)
+    details = {"prompt_tokens_details": {"cached_tokens": 8}, "completion_tokens_details": {"reasoning_tokens": 5}}
+    told = {**chunk({}, usage=USAGE["usage"] | details), "choices": []}
+    outcome, _, _ = await answered(events(chunk({"content": "hi"}), chunk({}, "stop"), told, DONE), model=PRICED)
+    assert (outcome.input_tokens, outcome.cached_tokens) == (11, 8)
+    assert (outcome.output_tokens, outcome.reasoning_tokens) == (7, 5)
+    assert outcome.cost_usd == pytest.approx(3 * 0.15e-6 + 8 * 0.075e-6 + 7 * 0.6e-6, abs=1e-9)
 
 
 async def test_callbacks_of_litellm_are_told_of_whole_answers(monkeypatch):

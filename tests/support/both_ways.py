@@ -113,6 +113,8 @@ async def showing(client, _):
         await raised(conversation.messages_page(before="none")),
         await raised(conversation.messages_page(before="end", after="1.0")),
         await conversation.context(),
+        await conversation.usage(),
+        [await client.usage(by, agent="desk", limit=1) for by in ("model", "tool", "agent")],
         await conversation.turns(),
         await conversation.turns_page(limit=1),
         await conversation.turns_page(limit=1, before="end"),

@@ -26,8 +26,8 @@ PUBLIC = {
         Receipt Redispatch Report Retain Review ReviewVerdict Rule RuleCheck Rules RunningCall Scope ServerRefused
         ServerUnavailable Slack StaleCall StaleReason Status Stop StopReason StoreError StoreUnavailable Suspend
         SuspensionKind Target TextPart TooManyClients Tool ToolContext ToolRow Turn TurnContext TurnNotFound TurnPage
-        TurnStatus Unattended UnattendedCall Undelivered UnsupportedServer Usage Wait Webhook When WrongCluster
-        WrongStore __version__ ask_user_questions delegate tool
+        TurnStatus Unattended UnattendedCall Undelivered UnsupportedServer Usage UsageBy UsageReport UsageRow Wait
+        Webhook When WrongCluster WrongStore __version__ ask_user_questions delegate tool
     """,
     "events": """
         Approval ApproverTerms ArgumentsDelta CallAssigned CallClaimed CallCommented CallEscalated CallGivenBack
@@ -78,7 +78,7 @@ PUBLIC = {
         Proof Quarantined Question QueueFull QueuedMessage QuotaUsedUp Receipt Redispatch Review ReviewVerdict
         RuleCheck RunningCall Scope ServerRefused ServerUnavailable StaleCall StaleReason Status StopReason StoreError
         StoreUnavailable SuspensionKind Target TextPart TooManyClients ToolRow Turn TurnNotFound TurnPage TurnStatus
-        Undelivered Usage Wait When WrongCluster WrongStore
+        Undelivered Usage UsageBy UsageReport UsageRow Wait When WrongCluster WrongStore
     """,
     "server": """
         Authentication Authenticator Bounds Caller Credential InvalidToken Issuer Presented Proxy create_app drain

@@ -386,7 +386,7 @@ async def test_a_full_worker_refuses_work_that_may_not_wait_and_joins_what_it_ha
 
 async def test_what_a_model_call_used_counts_for_the_key_that_its_conversation_is_charged_to(worker, monkeypatch):
     async def answered(store, request, *, counts, **_):
-        counts.cost(0.25)
+        counts.whole(0.25)
         return ModelReplied(effect_id=request.effect_id, content="Hi.", input_tokens=7, output_tokens=3)
 
     monkeypatch.setattr(package, "model", SimpleNamespace(call=answered), raising=False)

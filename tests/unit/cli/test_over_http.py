@@ -12,6 +12,7 @@ OVER_HTTP = {
     "list": (),
     "show": ("c-1",),
     "tree": ("c-1",),
+    "usage": (),
     "send": ("c-1", "hello"),
     "message": ("c-1", "m-1"),
     "queue": ("c-1",),
