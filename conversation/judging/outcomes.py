@@ -60,6 +60,12 @@ ASK_ABOUT_LOST = "the worker was lost while this call ran (attempt {}): it may o
 STOPPED = {"length": StopReason.LENGTH, "content_filter": StopReason.CONTENT_FILTER}
 """The stop reason of an answer that was cut off, by the provider's finish reason."""
 CUT_OFF = "the answer that asked for this call was cut off (finish_reason {}): it did not run"
+SMALLER = (
+    "{}. Take smaller steps: ask for fewer calls in one answer, and split long arguments over several calls, one after another"
+)
+"""What the model is told of a call that the token limit cut off, while the turn goes on."""
+MOST_CUT = 2
+"""How many answers in a row that are cut off inside their calls a turn goes on after."""
 FRUITLESS = {
     StopReason.LENGTH: (
         "the model's answer was cut off (finish_reason length) before there was anything to go on with: raise the model's "
@@ -137,9 +143,7 @@ def model_replied(state: State, command: ModelReplied) -> Judgement:
     )
     stopped = STOPPED.get(command.finish_reason or "")
     if stopped is not None and (proposed or not command.content):
-        for call_id in proposed:  # the last call may be cut off in the middle, and nothing shows where
-            finish(draft, call_id, failure(CUT_OFF.format(stopped)), by=SettledBy.REFUSAL)
-        fail(draft, FRUITLESS[stopped], FailureReason(stopped.value))
+        _cut_off(draft, proposed, stopped)
     elif proposed and draft.state.turn is not None and (reached := stopping.by_answer(draft.state.turn, draft.spec)):
         stop(draft, reached, proposed)
     elif proposed or command.finish_reason == PAUSED:
@@ -148,6 +152,21 @@ def model_replied(state: State, command: ModelReplied) -> Judgement:
     elif stopped is not None or state.turn.model_calls + 1 >= state.turn.max_model_calls or not join(draft):
         draft.emit(TurnCompleted(at=command.now, turn_id=state.turn.turn_id, reply_seq=seq, stopped=stopped))
     return draft.done()
+
+
+def _cut_off(draft: Draft, proposed: Mapping[str, ProposedCall], stopped: StopReason) -> None:
+    """Go on after an answer that is cut off inside its calls, or fail the turn. None of the calls runs."""
+    turn, words = draft.state.turn, CUT_OFF.format(stopped)  # nothing shows where the last call is cut off
+    goes_on = turn is not None and 0 < turn.cut <= MOST_CUT and turn.model_calls < turn.max_model_calls
+    if turn is not None and goes_on and (reached := stopping.by_answer(turn, draft.spec)):
+        stop(draft, reached, proposed)
+        return
+    for call_id in proposed:
+        finish(draft, call_id, failure(SMALLER.format(words) if goes_on else words), by=SettledBy.REFUSAL)
+    if goes_on:
+        advance(draft)
+    else:
+        fail(draft, FRUITLESS[stopped], FailureReason(stopped.value))
 
 
 def _requested(call_id: str, call: ProposedCall) -> RequestedCall:

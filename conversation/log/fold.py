@@ -7,7 +7,7 @@ from typing import Any, Literal, assert_never
 from holdfast.conversation.ids import payload_digest
 from holdfast.conversation.records import events
 from holdfast.conversation.records.calls import Call, CallStatus, ClientClaim, Snoozed, Suspension, Vote
-from holdfast.conversation.records.event_base import ChainLink, OfTurn
+from holdfast.conversation.records.event_base import ChainLink, OfTurn, StopReason
 from holdfast.conversation.records.events import Event, SettledBy
 from holdfast.conversation.records.rounds import NO_CALLS
 from holdfast.conversation.records.state import LastTurn, Queued, State, Turn
@@ -164,6 +164,7 @@ def _turn_over(state: State, event: OfTurn, outcome: Literal["completed", "faile
 def _answered(state: State, event: events.ModelAnswered) -> State:
     turn = _turn(state)
     changes: dict[str, Any] = {"model_calls": turn.model_calls + 1, "answered_at": state.seq + 1, "calls": NO_CALLS}
+    changes["cut"] = turn.cut + 1 if event.calls and event.finish_reason == StopReason.LENGTH else 0
     if turn.counted:
         changes["tokens"] = turn.tokens + (event.input_tokens or 0) + (event.output_tokens or 0)
     if turn.counted and event.calls:

@@ -27,7 +27,7 @@ class FailureReason(StrEnum):
     MODEL_ERROR = "model_error"  # the provider's error, after all retries
     MODEL_TIMEOUT = "model_timeout"  # no answer within Limits.model_timeout_s
     MODEL_UNAVAILABLE = "model_unavailable"  # the breakers of all the agent's models are open; nothing was sent
-    LENGTH = "length"  # the answer was cut off at the token limit inside a tool call, or before any text
+    LENGTH = "length"  # the answer was cut off at the token limit before any text, or inside its calls, as were two before it
     CONTENT_FILTER = "content_filter"  # the provider's filter left nothing to continue with
     MAX_MODEL_CALLS = "max_model_calls"  # Limits.max_model_calls is reached
     MAX_CALLS = "max_calls"  # one answer asked for more calls than Limits.max_calls

@@ -56,6 +56,7 @@ class Turn(Record):
     `steered` are messages that join it at its next boundary, `joined` the `seq` of those that have.
     `delegated` counts the conversations that its calls were given: their children, and those that may stand below them.
     `traceparent` is the trace context of its first span, `latest` that of the last span in the log, if that is another.
+    `cut` counts the last answers that were cut off inside their calls, in a row.
     """
 
     turn_id: str
@@ -76,6 +77,7 @@ class Turn(Record):
     tokens: int = 0
     errors: int = 0
     asked: tuple[str, ...] = ()
+    cut: int = 0
 
     @property
     def asked_at(self) -> tuple[int, ...]:

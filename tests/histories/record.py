@@ -79,6 +79,7 @@ from holdfast.conversation.records.event_base import FailureReason, StopReason
 from holdfast.conversation.records.events import CallHeld
 from holdfast.conversation.terms.decisions import DecisionRecord
 from holdfast.conversation.terms.grants import CallTarget, Level, Scope
+from holdfast.conversation.terms.models import Breaker, ModelSpec
 from holdfast.conversation.terms.parts import FilePart, ImagePart, TextPart
 from holdfast.conversation.terms.rule_verdict import RuleEffect, RuleVerdict
 from holdfast.conversation.terms.spec import NoticeKind, NotifySpec, UnattendedApprovals, UnattendedQuestions, UnattendedSpec
@@ -209,7 +210,20 @@ STOPPED = {
 }
 """The agent as its turns stop, by why."""
 LATE_IN_TURN = LATE.model_copy(update={"execution": Execution.SEQUENTIAL})
-LATER = (CLERK, BOARD, CALM, NIGHT, LATE, LATE_IN_TURN, AT_CLIENTS, *STOPPED.values())
+FALLING_BACK = DESK.model_copy(
+    update={
+        "tools": DESK.tools[:3],
+        "retries": 2,
+        "breaker": Breaker(failures=3, cooldown_s=20, probes=2),
+        "fallbacks": (
+            ModelSpec(
+                model="test/other", options='{"top_p":0.5}', retries=1, breaker=Breaker(failures=4, cooldown_s=10, probes=3)
+            ),
+        ),
+    }
+)
+"""The agent whose model gives way to another."""
+LATER = (FALLING_BACK, CLERK, BOARD, CALM, NIGHT, LATE, LATE_IN_TURN, AT_CLIENTS, *STOPPED.values())
 """The specs that its turns have besides the first one."""
 SHOP = AppRecord(
     app="shop.app:app",
@@ -882,6 +896,18 @@ async def stops(tells: Recorder) -> None:
     tells.writer.spec = DESK
 
 
+async def is_cut_off(tells: Recorder) -> None:
+    """A turn that fails after the third answer that is cut off inside its calls; a fallback gives these answers."""
+    tells.writer.spec = FALLING_BACK
+    await tells.does("a message comes", steps.send("write it all", message_id="m-cut"))
+    await tells.does("its turn begins", steps.begin())
+    for number in (1, 2, 3):
+        sealed = f'{{"sealed":"{"x" * 70_000}"}}' if number == 2 else None  # long enough for a snapshot
+        said = {"provider": sealed, "finish_reason": "length", "model": "test/other"}
+        await tells.model("a call is cut off", (f"cut_{number}", "lookup"), **said)
+    tells.writer.spec = DESK
+
+
 async def life(tells: Recorder) -> None:  # noqa: PLR0915 - a life is long
     """One conversation that says everything."""
     first = steps.start("Hello? 🙂", app="shop.app:app", context='{"order":12345678901234567890}', attended=False)
@@ -956,6 +982,7 @@ async def life(tells: Recorder) -> None:  # noqa: PLR0915 - a life is long
     await inputs(tells)
     await clients(tells)
     await stops(tells)
+    await is_cut_off(tells)
 
     await tells.does("a fourth message comes", steps.send("ship it", message_id="m-4"))
     await tells.does("its turn begins", steps.begin())

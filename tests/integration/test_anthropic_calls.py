@@ -298,6 +298,30 @@ async def test_what_a_cache_had_is_part_of_the_requests_tokens_and_costs_less():
     assert outcome.cost_usd == pytest.approx(10 * 3e-6 + 900 * 0.3e-6 + 4 * 15e-6, abs=1e-9)
 
 
+async def test_a_call_that_was_cut_off_goes_back_behind_its_thinking_with_a_word_as_its_result():
+    half = {"type": "input_json_delta", "partial_json": '{"order": '}
+    frames = [
+        {"type": "message_start", "message": {"id": "m", "content": [], "usage": {"input_tokens": 10, "output_tokens": 1}}},
+        {"type": "content_block_start", "index": 0, "content_block": {"type": "thinking", "thinking": "", "signature": ""}},
+        {"type": "content_block_delta", "index": 0, "delta": {"type": "thinking_delta", "thinking": "hm"}},
+        {"type": "content_block_delta", "index": 0, "delta": {"type": "signature_delta", "signature": "c2lnbmVk"}},
+        {"type": "content_block_stop", "index": 0},
+        {"type": "content_block_start", "index": 1, "content_block": USED | {"input": {}}},
+        {"type": "content_block_delta", "index": 1, "delta": half},
+        {"type": "message_delta", "delta": {"stop_reason": "max_tokens"}, "usage": {"output_tokens": 4}},
+        {"type": "message_stop"},
+    ]
+    with ModelServer(script=[events(*frames), blocks([PLAIN])]) as server:
+        caller = await claude(server)
+        await caller.turn()
+        await caller.turn()
+        assert isinstance(caller.events[-1], TurnCompleted)
+        asked, told = caller.sent()[-2:]
+        assert [block["type"] for block in asked["content"]] == ["thinking", "tool_use"]
+        assert (asked["content"][1]["input"], asked["content"][0]["signature"]) == ({}, "c2lnbmVk")
+        assert "Take smaller steps" in json.dumps(told["content"])
+
+
 STRUCTURED = {
     "response_format": {
         "type": "json_schema",

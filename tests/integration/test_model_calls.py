@@ -164,11 +164,25 @@ async def test_how_an_answer_ended_is_told_in_one_word(said, kept):
     assert (outcome.finish_reason, asked) == (kept, 1)
 
 
-async def test_a_call_that_the_token_limit_cut_off_never_runs_and_a_cut_text_is_marked():
-    with ModelServer(script=[CALLED | {"finish_reason": "length"}, say("It was shi", finish_reason="length"), "ok"]) as server:
+async def test_a_call_that_the_token_limit_cut_off_is_answered_with_a_word_that_the_provider_takes():
+    half = {**call("lookup", '{"order": ', id="call_7"), "finish_reason": "length"}
+    with ModelServer(script=[half, say("Then shorter.")]) as server:
         caller = await Caller.of(server, tools=(LOOKUP,))
-        # when a call is cut off
         await caller.turn()
+        await caller.turn()
+        assert isinstance(caller.events[-1], TurnCompleted)
+        asked, told = caller.sent()[-2:]
+        assert (asked["tool_calls"][0]["function"]["arguments"], told["tool_call_id"]) == ("{}", "call_7")
+        assert "Take smaller steps" in told["content"]
+
+
+async def test_a_call_that_the_token_limit_cut_off_never_runs_and_a_cut_text_is_marked():
+    cut = [CALLED | {"finish_reason": "length"}] * 3
+    with ModelServer(script=[*cut, say("It was shi", finish_reason="length"), "ok"]) as server:
+        caller = await Caller.of(server, tools=(LOOKUP,))
+        # when a call is cut off, and two more after it
+        for _ in cut:
+            await caller.turn()
         # then the turn says so, and the call has not run
         assert isinstance(caller.events[-1], TurnFailed)
         assert caller.events[-1].reason is FailureReason.LENGTH

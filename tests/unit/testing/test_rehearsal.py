@@ -308,8 +308,9 @@ async def test_a_model_that_fails_fails_its_turn_and_the_next_message_begins_ano
 async def test_an_answer_that_was_cut_off_runs_no_call():
     cut = {**call("look_up", {"order": "A-1"}), "finish_reason": "length"}
     result = await run(DESK, "Go", model=[cut, "Then not."])
-    assert result.runs == []
+    assert (result.runs, result.reply) == ([], "Then not.")
     assert "cut off" in results(result)[0]["error"]
+    assert (await run(DESK, "Go", model=[cut] * 3)).state.failed == "length"
 
 
 async def test_an_answer_beyond_the_limits_fails_the_turn():

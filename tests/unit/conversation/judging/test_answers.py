@@ -5,6 +5,7 @@ import pytest
 from holdfast.conversation import CallModel, FailureReason, ModelFailed, ModelReplied, Status, StopReason, outstanding
 from holdfast.conversation.judging.outcomes import CUT_OFF
 from holdfast.conversation.records.commands import ProposedCall
+from holdfast.conversation.terms.stopping import Stop
 from holdfast.conversation.text import jsontext
 from holdfast.conversation.text.envelope import failure
 
@@ -18,7 +19,9 @@ def answer(conversation, **more):
 
 @pytest.mark.parametrize("finish_reason", ["length", "content_filter"])
 def test_the_calls_of_an_answer_that_was_cut_off_never_run_and_the_turn_says_why(begun, finish_reason):
-    # when an answer with a whole call and half a call is cut off
+    # when an answer with a whole call and half a call is cut off, by the token limit for the third time in a row
+    for _ in range(2 if finish_reason == "length" else 0):
+        answer(begun, calls=(REFUND.model_copy(update={"tool_call_id": begun.effect_ids[0]}),), finish_reason=finish_reason)
     judgement = answer(begun, content="One moment", calls=(LOOKUP, REFUND), finish_reason=finish_reason)
     # then nothing runs or asks, each call is answered, and the turn fails with the reason
     assert [event.kind for event in judgement.events] == ["model_answered", "call_resolved", "call_resolved", "turn_failed"]
@@ -29,7 +32,70 @@ def test_the_calls_of_an_answer_that_was_cut_off_never_run_and_the_turn_says_why
     # and the conversation goes on with every call answered
     begun.send()
     begun.begin()
-    assert [message["role"] for message in begun.messages()] == ["user", "assistant", "tool", "tool", "user"]
+    assert [message["role"] for message in begun.messages()][-4:] == ["assistant", "tool", "tool", "user"]
+
+
+def cut(conversation):
+    call = REFUND.model_copy(update={"tool_call_id": conversation.effect_ids[0]})
+    return answer(conversation, calls=(call,), finish_reason="length")
+
+
+def test_the_model_is_told_twice_to_take_smaller_steps(begun):
+    for number in (1, 2):
+        judgement = cut(begun)
+        assert [event.kind for event in judgement.events] == ["model_answered", "call_resolved"]
+        assert "Take smaller steps" in jsontext.loads(judgement.events[1].content)["error"]
+        assert begun.effect_ids == [f"t1.m{number + 1}"]
+    begun.reply("Done.")
+    assert (begun.log[-1].kind, begun.state.status) == ("turn_completed", Status.IDLE)
+
+
+def test_a_whole_answer_between_them_and_a_new_turn_begin_the_count_anew(conversation):
+    conversation.spec = conversation.desk_with(limits={"max_model_calls": 50})
+    conversation.begun()
+    begun = conversation
+    cut(begun)
+    cut(begun)
+    answer(begun, calls=(LOOKUP,))
+    begun.finish("call_1")
+    cut(begun)
+    cut(begun)
+    assert begun.status is Status.GENERATING
+    cut(begun)
+    assert begun.log[-1].reason is FailureReason.LENGTH
+    begun.send()
+    begun.begin()
+    cut(begun)
+    assert begun.status is Status.GENERATING
+
+
+def test_without_a_model_call_left_a_cut_call_fails_the_turn_for_its_length(conversation):
+    conversation.spec = conversation.desk_with(limits={"max_model_calls": 2})
+    conversation.begun()
+    cut(conversation)
+    judgement = cut(conversation)
+    assert judgement.events[-1].reason is FailureReason.LENGTH
+    assert "smaller steps" not in judgement.events[1].content
+
+
+def test_steered_messages_join_before_the_model_is_asked_again(begun):
+    begun.send("and quickly", when="steer")
+    cut(begun)
+    assert begun.kinds()[-2:] == ["call_resolved", "input_joined"]
+
+
+@pytest.mark.parametrize(
+    ("stop", "reason"),
+    [(Stop(rounds=1), "rounds"), (Stop(errors=2), "errors"), (Stop(loop=1), "loop"), (Stop(tokens=1), "tokens")],
+)
+def test_a_bound_of_the_agent_ends_a_turn_of_cut_calls_too(conversation, stop, reason):
+    conversation.spec = conversation.spec.model_copy(update={"stop": stop})
+    conversation.begun()
+    for _ in range(1 if reason == "tokens" else 2):
+        call = REFUND.model_copy(update={"tool_call_id": conversation.effect_ids[0]})
+        answer(conversation, calls=(call,), finish_reason="length", output_tokens=7)
+    assert (conversation.log[-1].kind, conversation.log[-1].stopped) == ("turn_completed", reason)
+    assert conversation.log[-2].kind == "call_resolved"
 
 
 @pytest.mark.parametrize("finish_reason", ["length", "content_filter"])
