@@ -12,7 +12,7 @@ from holdfast.conversation.terms.spec import AgentSpec, Execution, Executor, Lim
 from holdfast.conversation.terms.stopping import Stop
 from holdfast.errors import ConfigurationError
 
-from . import checks, disclosure, timeouts
+from . import checks, disclosure, overriding, timeouts
 from .disclosure import Disclosure, Errors
 from .model_table import window_tokens
 from .models import Model, declared
@@ -50,6 +50,10 @@ class Agent:
         context: How much of a conversation is sent to the model; None: all of it. With previews, the agent also has the
             built-in tool `read_result`.
         stop: When a turn ends though its model would go on; None: after `Limits.max_model_calls`, as a failure.
+        overridable: What a message may override for its own turn (`send(overrides=...)`): names of `Overrides`, or a mapping of
+            these to what is allowed: `model` to a list of models (by name or as `Model(...)`, without fallbacks), `temperature`
+            and `top_p` to the lowest and the highest, `max_tokens` to the most, `reasoning_effort` to a list of words. None:
+            nothing.
 
     Attributes:
         name, tools: As given.
@@ -57,6 +61,7 @@ class Agent:
         spec: The agent as the state machine knows it; its digest names exactly this declaration without `own_options`.
         own_options: The model options that are not stored, by name.
         fallback_options: The same of each fallback, in their order.
+        overridable_options: The same of each model that a message may choose, in their order.
     """
 
     def __init__(
@@ -75,6 +80,7 @@ class Agent:
         client_grace_s: float | None = 5,
         context: Context | None = None,
         stop: Stop | None = None,
+        overridable: Mapping[str, Any] | Sequence[str] | None = None,
     ) -> None:
         if not isinstance(name, str) or not NAME.fullmatch(name):
             problem = (
@@ -85,7 +91,8 @@ class Agent:
         self.name = name
         self.tools = _tools(tools, f"{field}.tools")
         first = declared(model, model_options, field)
-        models = [first.spec.model, *(one.spec.model for one in first.fallbacks)]
+        allowed, others = overriding.declared(overridable, [first, *first.fallbacks], f"{field}.overridable")
+        models = [one.spec.model for one in (first, *first.fallbacks, *others)]
         terms = _context(context, models, f"{field}.context")
         every = (*self.tools, *_built_in(terms, self.tools, f"{field}.tools"))
         self._by_name = {tool.name: tool for tool in every}
@@ -95,6 +102,7 @@ class Agent:
         self.unattended = checks.instance(Unattended, unattended, f"{field}.unattended", instead) or Unattended()
         self.own_options = first.own_options
         self.fallback_options = tuple(one.own_options for one in first.fallbacks)
+        self.overridable_options = tuple(one.own_options for one in others)
         self.spec = AgentSpec(
             name=name,
             model=first.spec.model,
@@ -110,6 +118,7 @@ class Agent:
             retries=first.spec.retries,
             breaker=first.spec.breaker,
             fallbacks=tuple(one.spec for one in first.fallbacks),
+            overridable=allowed,
         )
         _check_room(self.spec, f"{field}.context")
         for spec in self.spec.tools:

@@ -21,7 +21,7 @@ from holdfast.errors import ConversationNotFound, InvalidInput, InvalidMessage, 
 
 from .display import Said, clean, clean_block, span, tell
 from .hints import command, paused, whose
-from .options import ConversationId, Key, OfConversation, Suspension, Where, seconds_of, words_of
+from .options import ConversationId, Key, OfConversation, Suspension, Where, chosen, seconds_of, words_of
 from .session import Reached, within
 
 MOST_BYTES = 64 * 1024 * 1024
@@ -110,6 +110,11 @@ def _whole(file: Path) -> bytes:
 
 _At = Annotated[str | None, typer.Option(metavar="TIME", help="Queue it at this time: 2027-01-31T09:00:00+01:00.")]
 _Priority = Annotated[int | None, typer.Option(help="Its place in the queue: 0 (first) to 255 (last); by default 128.")]
+_Model = Annotated[str | None, typer.Option(help="The model of its turn, one that the agent allows.")]
+_Temperature = Annotated[float | None, typer.Option(help="The temperature of its turn, as far as the agent allows.")]
+_MaxTokens = Annotated[int | None, typer.Option(help="The most tokens of an answer in its turn, as far as the agent allows.")]
+_TopP = Annotated[float | None, typer.Option(help="The top_p of its turn, as far as the agent allows.")]
+_Effort = Annotated[str | None, typer.Option("--effort", help="The reasoning effort of its turn, one that the agent allows.")]
 _Origin = Annotated[Origin, typer.Option(help="Where it comes from; shown and logged.")]
 
 
@@ -123,6 +128,11 @@ async def send(
     at: _At = None,
     priority: _Priority = None,
     origin: _Origin = Origin.USER,
+    model: _Model = None,
+    temperature: _Temperature = None,
+    max_tokens: _MaxTokens = None,
+    top_p: _TopP = None,
+    reasoning_effort: _Effort = None,
     message_id: Key = None,
     image: Annotated[
         list[str] | None, typer.Option(help="An image to send with it: a file, or an https URL; again for more.")
@@ -134,11 +144,16 @@ async def send(
     """Send the user's next message to a conversation; done once it is durable. During a turn, messages queue in order.
 
     With `--when reject` it is refused during a turn, with `steer` it joins the turn before the next model call, and with
-    `interrupt` it cancels the turn and what is queued.
+    `interrupt` it cancels the turn and what is queued. `--model`, `--temperature` and the like are for the turn of this message
+    alone.
     """
+    given = {"model": model, "temperature": temperature, "max_tokens": max_tokens, "top_p": top_p}
+    overrides = chosen({**given, "reasoning_effort": reasoning_effort}) or None
     attached = [*(image or ()), *(file or ())]
     content = [TextPart.of(text), *attached] if attached else text
-    more: dict[str, Any] = {"when": when, "at": at, "origin": origin} | ({} if priority is None else {"priority": priority})
+    more: dict[str, Any] = {"when": when, "at": at, "origin": origin, "overrides": overrides} | (
+        {} if priority is None else {"priority": priority}
+    )
     receipt = await on.client.conversation(conversation).send(content, message_id=message_id, **more)
     return Said(receipt, [f"Message {message_id} to {receipt.conversation_id} {recorded(receipt)} (seq {receipt.seq})."])
 

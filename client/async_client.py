@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 from holdfast.conversation import Decision, Principal, Proof, Receipt, Status, SuspensionKind
 from holdfast.conversation.ids import check_conversation_id, conversation_id_from
 from holdfast.conversation.log.chain import AuditBreak
+from holdfast.conversation.terms.overrides import Overrides
 from holdfast.conversation.terms.parts import GivenContent
 from holdfast.errors import (
     CipherFailed,
@@ -18,7 +19,7 @@ from holdfast.errors import (
     InvalidConversationId,
     InvalidMessage,
 )
-from holdfast.persistence import ConversationRow, OutboxState, Pause
+from holdfast.persistence import ConversationRow
 from holdfast.settings import Settings
 
 from . import verbs
@@ -26,11 +27,11 @@ from .agents import AgentRow
 from .audit import AuditReport
 from .connecting import gateway_of
 from .conversation import AsyncConversation, resolved
-from .gateway import Gateway, asked
+from .gateway import asked
 from .given import Given
 from .list_events import AsyncListEvent
+from .operating import Operating
 from .operation import check_suspension, key_of, stated_of
-from .outbox import Undelivered
 from .results import AsyncPendingCall, Link, Page, PendingCall, exactly
 from .rule_check import RuleCheck
 from .stack_gateway import at_stack
@@ -42,15 +43,12 @@ if TYPE_CHECKING:
     from .access import Access
 
 
-class AsyncClient:
+class AsyncClient(Operating):
     """A client of the conversations in one namespace of one store. Make it with `connect`; it does no I/O until used.
 
     A client belongs to one event loop; make another client for another loop. `holdfast.client` lists what every read and every
     command raises; a method lists only its special errors. In every list, `after` is the `next` of the page before.
     """
-
-    def __init__(self, gateway: Gateway) -> None:
-        self.gateway = gateway
 
     @classmethod
     def connect(
@@ -153,6 +151,7 @@ class AsyncClient:
         message_id: str | None = None,
         context: Any = None,
         attended: bool = True,
+        overrides: Overrides | Mapping[str, Any] | None = None,
     ) -> AsyncConversation:
         """Start a conversation with an agent of the app; returns once the start is durable.
 
@@ -164,6 +163,8 @@ class AsyncClient:
                 derived from `conversation_id`, else random.
             context: Any JSON value, given to tools as `ToolContext.context`; the model does not see it.
             attended: Whether a person can be asked. If not, the agent's `unattended` says what is done instead.
+            overrides: What the model calls of the first turn have in place of what the agent says, as `AsyncConversation.send`
+                takes it.
 
         Returns:
             The conversation, with the start's receipt as `receipt`.
@@ -174,7 +175,8 @@ class AsyncClient:
             AppNotPublished: The app was never published, and this client does not publish it.
             ConversationExists: The id was started with something else.
             InvalidConversationId: The id is empty, too long or ill-formed.
-            InvalidMessage: The text, the message id or the context cannot be used.
+            InvalidMessage: The text, the message id, the context or the overrides cannot be used, or the agent does not allow
+                these.
         """
         if conversation_id is not None:
             check_conversation_id(conversation_id)
@@ -182,7 +184,8 @@ class AsyncClient:
         message_id = key_of("message_id", InvalidMessage, message_id)
         conversation_id = conversation_id or conversation_id_from(message_id)
         ids = {"conversation_id": conversation_id, "message_id": message_id}
-        receipt = await asked(self.gateway, verbs.STARTED, **ids, agent=agent, text=text, context=context, attended=attended)
+        said = {"agent": agent, "text": text, "context": context, "attended": attended, "overrides": overrides}
+        receipt = await asked(self.gateway, verbs.STARTED, **ids, **said)
         return AsyncConversation(self.gateway, conversation_id, receipt=receipt)
 
     def conversation(self, conversation_id: str) -> AsyncConversation:
@@ -455,59 +458,6 @@ class AsyncClient:
             InvalidInput: The agent has no such tool, or the arguments are no JSON object.
         """
         return await asked(self.gateway, verbs.CHECK_RULES, agent=agent, tool=tool, arguments=arguments, app=app)
-
-    async def pause(self, agent: str | None = None, reason: str = "") -> Pause:
-        """Stop new work of one agent, or (None) of the whole namespace, until `unpause`.
-
-        Decisions, messages, cancellations, ends and deadlines are still recorded and acknowledged. Turns, model calls and
-        runs that have not begun wait; none is lost, and their time limits stop meanwhile. Work that has begun goes on, a model
-        call with its own retries, and its outcome is recorded. A pause of the namespace and the pauses of its agents are
-        independent of each other. A pause needs Redis alone. `reason` is for people who look at the pauses; at most 1024 bytes.
-
-        Once this returns, no new work begins: a worker reads the pauses before each model call and run, that view counts for
-        at most a second, and this call takes that much longer. The store refuses a run that is claimed later; a model call
-        could begin later only in a process that was stopped (SIGSTOP) between its look and its request. If this call is
-        interrupted, the pause may stand already: call again.
-
-        Returns:
-            The pause: who made it, why and since when. `duplicate` says that it already stood and is unchanged.
-
-        Raises:
-            InvalidInput: 64 pauses stand, and this would pause one more agent.
-        """
-        return await asked(self.gateway, verbs.PAUSE, agent=agent, reason=reason)
-
-    async def unpause(self, agent: str | None = None) -> Pause | None:
-        """Lift a pause; returns it, or None if none stood. Waiting work continues within a few seconds.
-
-        Unpausing the namespace lifts no agent's pause, and unpausing an agent does not lift the namespace's.
-        """
-        return await asked(self.gateway, verbs.UNPAUSE, agent=agent)
-
-    async def paused(self) -> list[Pause]:
-        """The pauses that stand, that of the namespace first, then by the agent's name."""
-        return await asked(self.gateway, verbs.PAUSED)
-
-    async def outbox(
-        self, state: OutboxState | str = OutboxState.OWED, *, limit: int = 50, after: str | None = None
-    ) -> Page[Undelivered]:
-        """A page of what conversations owe notification targets and each other: the first of each queue, oldest first.
-
-        With the state `set_aside`, those that could not be delivered: they wait for `redeliver` or `drop`.
-        A page is shorter than `limit` if some of it was delivered meanwhile.
-        """
-        return await asked(self.gateway, verbs.OUTBOX, state=state, limit=limit, after=after)
-
-    async def redeliver(self, outbox_id: str) -> bool:
-        """Have something in the outbox delivered now, also if it was set aside; false if it is not there (any more).
-
-        It is delivered in the order of its conversation's log, and with the same message id as before.
-        """
-        return await asked(self.gateway, verbs.REDELIVER, outbox_id=outbox_id)
-
-    async def drop(self, outbox_id: str) -> bool:
-        """Remove something from the outbox undelivered; false if it is not there (any more)."""
-        return await asked(self.gateway, verbs.DROP, outbox_id=outbox_id)
 
 
 def acting_for(client: AsyncClient, principal: Principal) -> AsyncClient:

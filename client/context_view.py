@@ -44,7 +44,9 @@ async def context_view(store: Store, conversation_id: str) -> ContextView:
         record = await store.app(state.app)
         digest = record.agents.get(state.agent) if record is not None else None
     spec = await store.spec(digest) if digest is not None else None
-    found = window(spec or AgentSpec(name=state.agent, model=""), transcript.messages(), transcript.reported)
+    spec = spec or AgentSpec(name=state.agent, model="")
+    by = transcript.overrides if state.turn is not None else None
+    found = window(spec.overridden(by) if by is not None else spec, transcript.messages(), transcript.reported)
     return ContextView(
         agent=state.agent, **{name: getattr(found, name) for name in ContextView.model_fields if name != "agent"}
     )

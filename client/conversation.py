@@ -20,6 +20,7 @@ from holdfast.conversation import (
 )
 from holdfast.conversation.ids import check_conversation_id
 from holdfast.conversation.records.state import DEFAULT_PRIORITY
+from holdfast.conversation.terms.overrides import Overrides
 from holdfast.conversation.terms.parts import GivenContent
 from holdfast.errors import InvalidMessage, ServerRefused
 
@@ -54,6 +55,7 @@ class AsyncConversation(Executing):
         at: datetime | str | int | None = None,
         priority: int = DEFAULT_PRIORITY,
         origin: Origin | str = Origin.USER,
+        overrides: Overrides | Mapping[str, Any] | None = None,
     ) -> Receipt:
         """Send the user's next message; during a turn it queues, durably and in order.
 
@@ -68,33 +70,41 @@ class AsyncConversation(Executing):
                 the store's clock.
             priority: Its place in the queue: from 0 (first) to 255 (last); in order within a priority.
             origin: Where it comes from: `user`, `agent`, `schedule`, `webhook` or `a2a`. It is shown and logged, nothing else.
+            overrides: What the model calls of its turn have in place of what the agent says, as far as its `overridable`
+                allows; not with `steer`.
 
         Raises:
-            InvalidMessage: The text, the id, the time or the priority cannot be used.
+            InvalidMessage: The text, the id, the time, the priority or the overrides cannot be used, or the agent does not
+                allow these.
             ConversationBusy: A turn goes on or waits, and `when` is `reject`.
             QueueFull: As many messages wait as the agent's `Limits.queued` allows.
         """
         if when != When.INTERRUPT:
-            given = {"when": when, "at": at, "priority": priority, "origin": origin}
+            given = {"when": when, "at": at, "priority": priority, "origin": origin, "overrides": overrides}
             return await self._asked(verbs.SEND, text=text, message_id=message_id, **given)
         if at is not None or priority != DEFAULT_PRIORITY:
             raise InvalidMessage("when", "an interruption begins at once", "leave at and priority out")
-        done = await self.interrupt(text, origin=origin, request_id=message_id)
+        done = await self.interrupt(text, origin=origin, overrides=overrides, request_id=message_id)
         about = {name: getattr(done, name) for name in ("conversation_id", "seq", "accepted_at", "duplicate")}
         return Receipt(**about)
 
     async def interrupt(
-        self, text: GivenContent | None = None, *, origin: Origin | str = Origin.USER, request_id: str | None = None
+        self,
+        text: GivenContent | None = None,
+        *,
+        origin: Origin | str = Origin.USER,
+        overrides: Overrides | Mapping[str, Any] | None = None,
+        request_id: str | None = None,
     ) -> Interrupted:
         """Cancel the turn with what waits in it, supersede the queued messages, and begin with `text`: one append.
 
         Returns what it cancelled and superseded. Messages that wait for a time still do. Without a `text` the conversation
-        rests then. `request_id` is the message's id, too.
+        rests then. `request_id` is the message's id, too; `overrides` are as in `send`.
 
         Raises:
-            InvalidMessage: The text cannot be used.
+            InvalidMessage: The text or the overrides cannot be used, or the agent does not allow these.
         """
-        return await self._asked(verbs.INTERRUPT, text=text, origin=origin, request_id=request_id)
+        return await self._asked(verbs.INTERRUPT, text=text, origin=origin, overrides=overrides, request_id=request_id)
 
     async def queue(self) -> list[QueuedMessage]:
         """The messages that no turn has taken up yet: those that join the present turn, the queue, and those for later."""

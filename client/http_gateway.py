@@ -93,6 +93,8 @@ class HttpGateway:
         fields = {name: one for name, one in arguments.items() if one is not None and name not in apart}
         if verb.method == "GET":
             return read(await self.exchange.get(path, verb.what, longer_s=longer_s, **fields))
+        if "overrides" in fields:
+            fields["overrides"] = fields["overrides"].given
         body: Mapping[str, Any] | None = fields | ({"text": in_chat_format(fields["text"])} if "text" in fields else {})
         if verb.method == "DELETE":  # some proxies refuse a body here, so an empty one is left out
             body = {name: one for name, one in fields.items() if one != ""} or None

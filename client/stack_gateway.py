@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from holdfast import errors, work_context
 from holdfast.actors.answers import Replied
 from holdfast.backoff import Backoff
-from holdfast.conversation import Cancelled, Command, Principal, Receipt, Reply, Start, State, decide
+from holdfast.conversation import AgentSpec, Cancelled, Command, Principal, Receipt, Reply, Start, State, decide
 from holdfast.conversation.records.calls import PendingView
 from holdfast.conversation.terms.decisions import DecisionRecord
+from holdfast.conversation.terms.overrides import Overrides, check_allowed
 from holdfast.conversation.terms.parts import Content
 from holdfast.machine_load import because, overload
 from holdfast.persistence import EVERYWHERE, PAUSE_LAG_MS, Listing, Pause, Store
@@ -224,9 +225,18 @@ def at_stack(gateway: Gateway) -> StackGateway:
 
 
 async def _start(
-    gateway: StackGateway, *, conversation_id: str, message_id: str, agent: str, text: Content, context: str, attended: bool
+    gateway: StackGateway,
+    *,
+    conversation_id: str,
+    message_id: str,
+    agent: str,
+    text: Content,
+    context: str,
+    attended: bool,
+    overrides: Overrides | None,
 ) -> Receipt:
     app = await gateway.app()
+    check_allowed(app.agent(agent).spec.overridable, overrides)
     command = Start(
         agent=agent,
         app=gateway.stack.app_path or "",
@@ -234,12 +244,29 @@ async def _start(
         message_id=message_id,
         context=context,
         attended=attended,
+        overrides=overrides,
         spec=app.agent(agent).spec,
     )
     # a bad command is refused before it travels
     await judged(partial(decide, State(conversation_id=conversation_id), command), context)
     reply_to = partial(gateway.reply_to, what=verbs.STARTED.what, retry_id=message_id)
     return verbs.STARTED.replied(await reply_to(conversation_id, command, create=True))
+
+
+async def _sent(verb: Verb[R], gateway: StackGateway, *, conversation_id: str, overrides: Overrides | None, **said: Any) -> R:
+    """The reply to a message, whose overrides the published agent has to allow."""
+    if overrides is not None:
+        spec = await gateway.read(lambda store: _published(store, conversation_id))
+        check_allowed(None if spec is None else spec.overridable, overrides)
+    return await gateway.commanded(verb, conversation_id=conversation_id, overrides=overrides, **said)
+
+
+async def _published(store: Store, conversation_id: str) -> AgentSpec | None:
+    """The published spec of a conversation's agent, if there is one."""
+    state = await store.load(conversation_id)
+    record = await store.app(state.app)
+    digest = None if record is None else record.agents.get(state.agent)
+    return None if digest is None else await store.spec(digest)
 
 
 async def _resolve(
@@ -369,6 +396,8 @@ async def _pause(gateway: StackGateway, *, agent: str | None, reason: str) -> Pa
 
 _ANSWERS: Mapping[Verb[Any], Callable[..., Awaitable[Any]]] = {
     verbs.STARTED: _start,
+    verbs.SEND: partial(_sent, verbs.SEND),
+    verbs.INTERRUPT: partial(_sent, verbs.INTERRUPT),
     verbs.RESOLVE: _resolve,
     verbs.RESOLVE_EACH: lambda gateway, decisions, decision_id: resolve_each(gateway.resolve, decisions, decision_id),
     verbs.LINK: links.made,

@@ -44,6 +44,7 @@ from holdfast.conversation import (
 from holdfast.conversation.ids import check_conversation_id, check_request_id
 from holdfast.conversation.terms.decisions import DecisionRecord
 from holdfast.conversation.terms.link import check_token
+from holdfast.conversation.terms.overrides import overrides_of
 from holdfast.conversation.terms.parts import content_of
 from holdfast.conversation.terms.presence import check_client_id, checked_tools
 from holdfast.persistence import ConversationRow, OutboxState, Pause, Place, Store
@@ -89,6 +90,7 @@ _KIND: Checks = {"kind": _member(SuspensionKind, "kind")}
 _PROOF: Checks = {"proof": _member(Proof, "proof")}
 _MESSAGE: Checks = {"message_id": partial(check_request_id, "message_id", error=errors.InvalidMessage)}
 _ORIGIN: Checks = {"origin": _member(Origin, "origin")}
+_OVERRIDES: Checks = {"overrides": overrides_of}
 _REASON: Checks = {"reason": of.reason_of}
 _BY: Checks = {"by": _member(UsageBy, "by")}
 _NOTED: Checks = {"suspension_id": _as_it_is, "tool_call_id": _as_it_is}
@@ -120,6 +122,7 @@ STARTED = Verb(
         "text": content_of,
         "context": of.context_of,
         "attended": of.attended_of,
+        **_OVERRIDES,
     },
 )
 RESOLVE = Verb(
@@ -248,12 +251,13 @@ SEND = Verb(
         "at": of.time_of,
         "priority": of.priority_of,
         **_ORIGIN,
+        **_OVERRIDES,
     },
     command=Send,
 )
 INTERRUPT = Verb(
     *("interrupt", f"POST {_CONVERSATION}/interrupt", Interrupted, "the interruption", START),
-    checks={**_ONE, **_REQUEST, "text": of.optional(content_of), **_ORIGIN},
+    checks={**_ONE, **_REQUEST, "text": of.optional(content_of), **_ORIGIN, **_OVERRIDES},
     command=Interrupt,
 )
 QUEUE = Verb(

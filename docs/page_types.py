@@ -46,6 +46,7 @@ NAMES = {
     "WaitReply": "Wait",
     "NodeReply": "Tree",
     "ScopeBody": "Scope",
+    "Overrides": "Overrides",
 }
 """The types that a page is given, by the names of their schemas."""
 TOLD = {*EVENTS, *LIVE_EVENTS}

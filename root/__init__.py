@@ -100,6 +100,7 @@ if TYPE_CHECKING:
     from holdfast.conversation.terms.grants import Scope as Scope
     from holdfast.conversation.terms.grants import Target as Target
     from holdfast.conversation.terms.models import Breaker as Breaker
+    from holdfast.conversation.terms.overrides import Overrides as Overrides
     from holdfast.conversation.terms.parts import FilePart as FilePart
     from holdfast.conversation.terms.parts import ImagePart as ImagePart
     from holdfast.conversation.terms.parts import TextPart as TextPart

@@ -15,6 +15,7 @@ from holdfast.client.usage import UsageBy
 from holdfast.conversation.ids import CONVERSATION_ID, REQUEST_ID
 from holdfast.conversation.terms.decisions import DecisionKind
 from holdfast.conversation.terms.link import LONGEST_LINK_S, MOST_CHARS
+from holdfast.conversation.terms.overrides import Overrides
 from holdfast.conversation.terms.parts import Part
 from holdfast.conversation.terms.presence import MOST_TOOLS, OnDetach, ToolName
 
@@ -75,6 +76,13 @@ def _text_of(description: str) -> Any:
     return Annotated[SkipValidation[str | list[Part]], Field(description=description)], ...  # type: ignore[misc]  # an alias to mypy
 
 
+_OVERRIDES = (
+    Annotated[
+        SkipValidation[Overrides | None],  # type: ignore[misc]  # an alias to mypy; the client checks it, and names the part
+        Field(description="What its turn's model calls have in place of what the agent says, as far as the agent allows."),
+    ],
+    None,
+)
 StartBody = _body(
     *("StartBody", "A conversation to start.", AsyncClient.start),
     agent="The agent's name; GET /v1/agents lists them.",
@@ -82,6 +90,7 @@ StartBody = _body(
     conversation_id="By default derived from the message's id.",
     context="Any JSON value; tools read it, the model does not see it.",
     attended="Whether a person can be asked. If not, the agent says what is done instead. False takes the scope `unattended`.",
+    overrides=_OVERRIDES,
 )
 _AT = "When it is queued: RFC 3339 with a zone, or integer milliseconds UTC."
 _PRIORITY = "From 0 (first) to 255 (last); in order within a priority."
@@ -93,11 +102,13 @@ MessageBody = _body(
     at=(Annotated[int | str | None, Field(description=_AT)], None),
     priority=Field(ge=0, le=255, description=_PRIORITY),
     origin=_ORIGIN,
+    overrides=_OVERRIDES,
 )
 InterruptBody = _body(
     *("InterruptBody", "What the conversation goes on with.", AsyncConversation.interrupt),
     text=(_text_of("A text, or a list of parts; by default it rests then.")[0], None),
     origin=_ORIGIN,
+    overrides=_OVERRIDES,
 )
 RescheduleBody = _body(
     *("RescheduleBody", "Another time or priority for a message that waits.", AsyncConversation.reschedule),

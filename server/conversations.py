@@ -45,6 +45,7 @@ async def start(asked: Asked) -> replies.MessageReceiptReply | Response:
         message_id=key,
         context=body.context,
         attended=body.attended,
+        overrides=body.overrides,
     )
     await quotas.charge(asked.client.access, asked.caller, conversation.id)
     receipt = cast("Receipt", conversation.receipt)
@@ -88,7 +89,8 @@ async def interrupt(asked: Asked) -> replies.InterruptedReply:
     key = asked.key or uuid.uuid4().hex
     if asked.body.text is not None:
         await quotas.use(asked.client, asked.caller, asked.path["conversation_id"], key, starts=False)
-    done = await asked.conversation.interrupt(asked.body.text, origin=asked.body.origin, request_id=key)
+    said = {"origin": asked.body.origin, "overrides": asked.body.overrides}
+    done = await asked.conversation.interrupt(asked.body.text, **said, request_id=key)
     return replies.InterruptedReply.model_validate({**done.model_dump(), "request_id": key})
 
 

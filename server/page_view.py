@@ -104,7 +104,9 @@ REPLIES: Mapping[type[BaseModel], Row] = {
 
 EVENTS: Mapping[type[BaseModel], Row] = {
     log.ConversationStarted: Row("conversation_id agent attended", hidden="app context parent"),
-    log.MessageAccepted: Row("message_id text principal priority due_at steers origin", hidden="digest traceparent salt head"),
+    log.MessageAccepted: Row(
+        "message_id text principal priority due_at steers origin", hidden="digest traceparent salt head overrides"
+    ),
     log.InputDue: Row("message_seqs"),
     log.InputJoined: Row("turn_id message_seqs"),
     log.InputRescheduled: Row("message_seq due_at priority principal", "request_id", "digest salt head"),

@@ -27,7 +27,7 @@ from holdfast.actors.workers import (
     WorkAnswer,
 )
 from holdfast.agent import Agent, Rules
-from holdfast.conversation import FailureReason, ModelFailed, RunFinished
+from holdfast.conversation import AgentSpec, FailureReason, ModelFailed, RunFinished
 from holdfast.conversation.text import jsontext
 from holdfast.daemon import in_daemon
 from holdfast.persistence import Store
@@ -124,14 +124,15 @@ class InProcessWorkers:
         spec, effect_id = self._agent.spec, request.effect_id
         failed = partial(ModelFailed, effect_id=effect_id)
         reading = await self._transcripts.reading(self._store, request)
-        asked = reading.window(spec)
-        if not asked.fits:
-            return model_outcome.overflowing(effect_id, asked)
+        found = model_outcome.asked(effect_id, spec, reading)
+        if isinstance(found, ModelFailed):
+            return found
+        own, asked = found
         messages = prompt.messages(asked.messages, instructions=spec.instructions, route="", anthropic=False)
         self.prompts.append(messages)
         try:
             async with self._clock.bounded(effect_id, spec.limits.model_timeout_s) as bound:
-                said, model = await self._said(messages)
+                said, model = await self._said(messages, own)
         except Exception as error:  # noqa: BLE001 - it is raised again where the conversation is driven
             if isinstance(error, TimeoutError) and bound.expired():
                 return model_outcome.overdue(effect_id, spec.limits)
@@ -151,12 +152,12 @@ class InProcessWorkers:
         except Exception as error:  # noqa: BLE001 - the app's own rules may raise anything
             problem = f"the model's answer cannot be used: {PLAIN.said(error, model_outcome.WORDS)}"
             return failed(error=problem, reason=FailureReason.UNUSABLE)
-        return model_outcome.replied(effect_id, answer, calls, route="", model=model)
+        return model_outcome.answered_by(model_outcome.replied(effect_id, answer, calls, route="", model=model), own, spec)
 
-    async def _said(self, messages: list[dict[str, Any]]) -> tuple[Message | Exception, str]:
+    async def _said(self, messages: list[dict[str, Any]], spec: AgentSpec) -> tuple[Message | Exception, str]:
         """What the script says, and the fallback that says it: it is asked once more for each model that is down."""
         said, model = await self._model.reply(messages), ""
-        for fallback in self._agent.spec.fallbacks:
+        for fallback in spec.fallbacks:
             if not isinstance(said, OSError):
                 break
             said, model = await self._model.reply(messages), fallback.model

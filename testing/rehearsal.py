@@ -30,6 +30,7 @@ from holdfast.conversation import (
     outstanding,
 )
 from holdfast.conversation.ids import check_conversation_id
+from holdfast.conversation.terms.overrides import Overrides, check_allowed
 from holdfast.conversation.terms.parts import Content, GivenContent
 from holdfast.errors import ConfigurationError, ConversationNotFound, InvalidInput
 
@@ -344,7 +345,7 @@ class Rehearsal:
             command = command.model_copy(update={"principal": self._principal})
         return await self._actors.ask(self.id, command)
 
-    async def _start(self, text: Content, message_id: str) -> Start | None:
+    async def _start(self, text: Content, message_id: str, overrides: Overrides | None) -> Start | None:
         """The command that starts the conversation with its first message; None for those that follow."""
         if (await self._log()).seq:
             return None
@@ -355,6 +356,7 @@ class Rehearsal:
             message_id=message_id,
             context=self._context,
             attended=self._attended,
+            overrides=overrides,
             spec=self._agent.spec,
         )
 
@@ -479,7 +481,9 @@ class RehearsalGateway:
 
 async def _command(of: Rehearsal, verb: Verb[Any], said: dict[str, Any]) -> Command:
     del said["conversation_id"]
-    if verb is verbs.SEND and (start := await of._start(said["text"], said["message_id"])) is not None:  # noqa: SLF001 - the same module's own
+    overrides = said.get("overrides")
+    check_allowed(of._agent.spec.overridable, overrides)  # noqa: SLF001 - the same module's own
+    if verb is verbs.SEND and (start := await of._start(said["text"], said["message_id"], overrides)) is not None:  # noqa: SLF001 - as above
         return start
     if verb is verbs.RESOLVE:
         call = await call_of(of._store, said["suspension_id"], of.id)  # noqa: SLF001 - as above

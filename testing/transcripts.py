@@ -63,7 +63,7 @@ def say(
     rehearsal does not know them.
     """
     message: Message = {"role": "assistant", "content": text}
-    more = {"reasoning_content": reasoning} if reasoning is not None else {}
+    more: Message = {"reasoning_content": reasoning} if reasoning is not None else {}
     more |= {} if usage is None else {"usage": dict(usage)}
     return message | more | ({"finish_reason": finish_reason} if finish_reason != "stop" else {})
 

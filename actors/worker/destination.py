@@ -71,8 +71,10 @@ def _declared(agent: Agent | None) -> list[tuple[str, dict[str, Any]]]:
     """The models that the app declares for an agent, in their order, with the options that are not stored."""
     if agent is None:
         return []
-    fallbacks = zip(agent.spec.fallbacks, agent.fallback_options, strict=True)
-    return [(agent.spec.model, agent.own_options), *((one.model, options) for one, options in fallbacks)]
+    chosen = agent.spec.overridable.models if agent.spec.overridable is not None else ()
+    others = (*agent.spec.fallbacks, *chosen)
+    options = (*agent.fallback_options, *agent.overridable_options)
+    return [(agent.spec.model, agent.own_options), *((one.model, own) for one, own in zip(others, options, strict=True))]
 
 
 def _refusal(model: str, agent: Agent | None) -> str:

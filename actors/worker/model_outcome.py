@@ -15,6 +15,7 @@ from holdfast.conversation.ids import may_be_child
 from holdfast.conversation.records.events import ConversationStarted, MessageAccepted
 from holdfast.conversation.records.proposed_call import ProposedCall
 from holdfast.conversation.terms.grants import CallTarget
+from holdfast.conversation.terms.overrides import problem_of
 from holdfast.conversation.terms.rule_verdict import RuleEffect
 from holdfast.conversation.text import jsontext
 from holdfast.conversation.window import Window
@@ -29,6 +30,7 @@ from .asking import Ask, here
 from .gate import deciders, proposed
 from .model_answer import AnswerCall, ModelAnswer, TooMuch
 from .run_rules import alone
+from .transcripts import Reading
 
 UNVALIDATED = "$: a validator did not answer"
 """What the model is told of arguments whose validators hang, or fail without a message."""
@@ -69,13 +71,32 @@ def replied(
     )
 
 
+def asked(effect_id: str, spec: AgentSpec, reading: Reading) -> tuple[AgentSpec, Window] | ModelFailed:
+    """The spec with the overrides of the turn's message, and what is sent of the conversation; else the outcome of the call."""
+    by = reading.overrides
+    problem = None if by is None else problem_of(spec.overridable, by)
+    if problem is not None:
+        error = f"the message of this turn overrides what its agent does not allow: {problem} (Agent.overridable)"
+        return ModelFailed(effect_id=effect_id, error=error, reason=FailureReason.NOT_OVERRIDABLE)
+    own = spec if by is None else spec.overridden(by)
+    found = reading.window(own)
+    return (own, found) if found.fits else _overflowing(effect_id, found)
+
+
+def answered_by(outcome: ModelOutcome, asked: AgentSpec, spec: AgentSpec) -> ModelOutcome:
+    """The outcome of a call under an overridden spec, with the model that answered if it is not the first one of `spec`."""
+    if isinstance(outcome, ModelFailed) or outcome.model or asked.model == spec.model:
+        return outcome
+    return outcome.model_copy(update={"model": asked.model})
+
+
 def overdue(effect_id: str, limits: Limits) -> ModelFailed:
     """The outcome of a call that exceeded its time limit."""
     error = f"the model did not answer within {limits.model_timeout_s:g} s (Limits.model_timeout_s)"
     return ModelFailed(effect_id=effect_id, error=error, reason=FailureReason.MODEL_TIMEOUT)
 
 
-def overflowing(effect_id: str, asked: Window) -> ModelFailed:
+def _overflowing(effect_id: str, asked: Window) -> ModelFailed:
     """The outcome of a call that has to send more than its agent allows; nothing was sent."""
     error = (
         f"what has to be sent has about {asked.tokens} tokens, {asked.budget} are left of Context.budget for a request "

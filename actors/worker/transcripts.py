@@ -13,6 +13,7 @@ from holdfast.actors.memory import footprint
 from holdfast.actors.workers import ModelRequest
 from holdfast.conversation import AgentSpec, Event
 from holdfast.conversation.log.transcript import Transcript
+from holdfast.conversation.terms.overrides import Overrides
 from holdfast.conversation.window import Reported, Walk, Window
 from holdfast.persistence import Conversations
 
@@ -46,7 +47,8 @@ class Reading:
     """The messages of a conversation as a model call begins, and the last log entry behind them with its place.
 
     `settled` messages never change; `walked` is the walk over the first of them. `reported` is what providers said of requests,
-    as `window` takes it. `mark` identifies the log that was read: readings of different logs of equal length differ.
+    as `window` takes it; `overrides` are those of the turn's message. `mark` identifies the log that was read: readings of
+    different logs of equal length differ.
     """
 
     messages: list[dict[str, Any]]
@@ -55,6 +57,7 @@ class Reading:
     settled: int = 0
     walked: _Walked = field(default_factory=_Walked, compare=False)
     reported: Reported = field(default_factory=dict)
+    overrides: Overrides | None = None
 
     def window(self, spec: AgentSpec) -> Window:
         """What an agent's request has of the messages."""
@@ -107,7 +110,7 @@ class Transcripts:
             kept.add(seq, event)
         self._keep(request.conversation_id, kept)
         fold, last = kept.transcript, kept.tail[-1] if kept.tail else None
-        return Reading(fold.messages(), kept.mark, last, fold.settled, kept.walked, fold.reported)
+        return Reading(fold.messages(), kept.mark, last, fold.settled, kept.walked, fold.reported, fold.overrides)
 
     def _taken(self, conversation_id: str) -> _Kept | None:
         kept = self._kept.pop(conversation_id, None)

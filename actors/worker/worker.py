@@ -39,7 +39,7 @@ from holdfast.actors.workers import (
 )
 from holdfast.agent import Agent
 from holdfast.background import Background
-from holdfast.conversation import AgentSpec, RunFinished, RunRuled, RunSuspended
+from holdfast.conversation import AgentSpec, ModelFailed, RunFinished, RunRuled, RunSuspended
 from holdfast.counting import Counts
 from holdfast.daemon import in_daemon
 from holdfast.errors import HoldfastError
@@ -424,16 +424,17 @@ class Worker:
         agent = agent_of(runtime.app, request.agent)
         async with self._beginning:  # litellm computes for a while: claims are not to wait until all calls have begun
             await asyncio.sleep(0)
-        asked = reading.window(spec)
-        if not asked.fits:
-            return model_outcome.overflowing(request.effect_id, asked)
-        counts = ModelCounts(self._counts, spec.model)
-        with model_span(request, spec, asked.messages, self.secrets.content) as span:
+        if isinstance(found := model_outcome.asked(request.effect_id, spec, reading), ModelFailed):
+            return found
+        own, asked = found
+        counts = ModelCounts(self._counts, own.model)
+        with model_span(request, own, asked.messages, self.secrets.content) as span:
             how: dict[str, Any] = {"redaction": self.secrets.redaction, "rules": rules.sending(asked), "counts": counts}
             how["breakers"] = self._breakers
             how["direct"] = self._settings.actors.process_limits.direct_streams
             how["loop"] = lambda: runtime.latest  # the app's rules run in threads, so its event loop need not turn
-            outcome = await model.call(store, request, spec=spec, messages=asked.messages, agent=agent, **how)
+            outcome = await model.call(store, request, spec=own, messages=asked.messages, agent=agent, **how)
+            outcome = model_outcome.answered_by(outcome, own, spec)
             span.ended(outcome, tries=counts.tries)
         counts.ended(outcome)
         self._background.start(spend(store, request.conversation_id, outcome, counts.cost_usd))

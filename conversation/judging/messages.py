@@ -67,6 +67,10 @@ def send(state: State, command: Send) -> Judgement:
     _check_priority(command.priority)
     if command.at is not None and command.when is not When.QUEUE:
         raise InvalidMessage("at", f'it does not go with when="{command.when}"', "leave one of them out")
+    if command.overrides is not None and command.when is When.STEER:
+        raise InvalidMessage(
+            "overrides", 'they do not go with when="steer"', "leave one of them out: they are for a turn of its own"
+        )
     if command.when is When.REJECT and (state.turn is not None or state.queue):
         raise ConversationBusy(state.conversation_id, state.status)
     _check_room(state, command.limits)
@@ -80,6 +84,8 @@ def interrupt(state: State, command: Interrupt) -> Judgement:
     about: dict[str, Any] = {"conversation_id": state.conversation_id}
     if command.text is not None:
         _check_message(command.text, command.request_id, command.limits)
+    elif command.overrides is not None:
+        raise InvalidMessage("overrides", "there is no text whose turn they are for", "give a text, or leave them out")
     elif state.turn is None and not state.queue:
         known = IdempotencyRecord(seq=state.seq, at=command.now, digest=command.digest, epoch=state.epoch)
         reply = Interrupted(seq=state.seq, accepted_at=command.now, epoch=state.epoch, **about)
@@ -154,7 +160,7 @@ def _waiting(state: State, command: Withdraw | Reschedule) -> Queued:
 
 
 def _accepted(command: Start | Send | Interrupt, *, steers: bool = False) -> MessageAccepted:
-    said = {name: getattr(command, name) for name in ("digest", "text", "principal", "traceparent")}
+    said = {name: getattr(command, name) for name in ("digest", "text", "principal", "traceparent", "overrides")}
     if isinstance(command, Send):
         said |= {"priority": command.priority, "due_at": command.at or 0, "steers": steers}
     if not isinstance(command, Start):

@@ -5,6 +5,7 @@ from typing import Any
 
 from holdfast.conversation.records import events
 from holdfast.conversation.records.events import CallResolved, Event, ModelAnswered, RequestedCall
+from holdfast.conversation.terms.overrides import Overrides
 from holdfast.conversation.terms.parts import Content, TextPart, in_chat_format
 from holdfast.conversation.text import jsontext
 
@@ -40,10 +41,13 @@ class Transcript:
         seq: The place of the last event.
         reported: By an answer's place among the messages: the digest of its turn's spec, and how many tokens its request had,
             if the provider said so.
+        overrides: Those of the message that the present or last turn answers, if it has any.
     """
 
     def __init__(self) -> None:
         self.seq = 0
+        self.overrides: Overrides | None = None
+        self._overriding: dict[int, Overrides] = {}
         self.reported: dict[int, tuple[str, int]] = {}
         self._spec_digest = ""
         self._messages: list[dict[str, Any]] = []
@@ -57,14 +61,18 @@ class Transcript:
         match event:
             case events.MessageAccepted():
                 self._queued[seq] = event.text
+                if event.overrides is not None:
+                    self._overriding[seq] = event.overrides
             case events.TurnStarted() | events.InputJoined():
                 self._ask(taken_up(event))
-                self._spec_digest = getattr(event, "spec_digest", self._spec_digest)
+                if isinstance(event, events.TurnStarted):
+                    self._spec_digest = event.spec_digest
+                    self.overrides = self._overriding.pop(event.message_seq, None)
             case events.InputSuperseded():
                 for message in event.message_seqs:
-                    self._queued.pop(message, None)
+                    self._forget(message)
             case events.InputWithdrawn():
-                self._queued.pop(event.message_seq, None)
+                self._forget(event.message_seq)
             case ModelAnswered():
                 self._close_round()
                 if event.input_tokens is not None:
@@ -75,6 +83,10 @@ class Transcript:
                 self._results[event.tool_call_id] = event
             case _:
                 pass  # no other event is a message
+
+    def _forget(self, seq: int) -> None:
+        self._queued.pop(seq, None)
+        self._overriding.pop(seq, None)
 
     def _ask(self, seqs: Iterable[int]) -> None:
         self._close_round()

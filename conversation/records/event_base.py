@@ -34,6 +34,7 @@ class FailureReason(StrEnum):
     REPLY_BYTES = "reply_bytes"  # one answer was larger than Limits.reply_bytes
     UNUSABLE = "unusable"  # the answer cannot be recorded
     UNSUPPORTED_PART = "unsupported_part"  # the model cannot be sent an image or file of this turn; nothing was sent
+    NOT_OVERRIDABLE = "not_overridable"  # the agent in force does not allow what the turn's message overrides; nothing was sent
     CONTEXT_OVERFLOW = "context_overflow"  # what has to be sent exceeds the agent's Context.budget; nothing was sent
     NO_AGENT = "no_agent"  # the store does not have the conversation's app or agent
 

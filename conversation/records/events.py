@@ -12,6 +12,7 @@ from holdfast.conversation.record import Record
 from holdfast.conversation.terms.decisions import DecisionRecord, SuspensionKind
 from holdfast.conversation.terms.delegation import Delegation, Parent
 from holdfast.conversation.terms.grants import Grant
+from holdfast.conversation.terms.overrides import Overrides
 from holdfast.conversation.terms.parts import Attachment, Part
 from holdfast.conversation.terms.principal import Principal, Proof
 from holdfast.conversation.terms.spec import Approval, Choice, Executor, Resume
@@ -71,6 +72,7 @@ class MessageAccepted(ChainLink):
         due_at: When it is queued, in integer milliseconds UTC; 0: at once.
         steers: Whether it joins the turn that goes on, instead of waiting for one of its own.
         origin: Where it comes from, as the sender says.
+        overrides: What the model calls of its turn have in place of what the agent says; None: nothing.
     """
 
     kind: Literal["message_accepted"] = "message_accepted"
@@ -83,6 +85,7 @@ class MessageAccepted(ChainLink):
     due_at: int = 0
     steers: bool = False
     origin: Origin = Origin.USER
+    overrides: Overrides | None = None
 
 
 class TurnStarted(OfTurn):
@@ -137,7 +140,7 @@ class ModelAnswered(EventBase):
         reasoning: The part of the model's thinking that it showed, apart from the reply.
         provider: The JSON text of an object that only the model's provider reads: calls that it executed with their results,
             signed or sealed thinking. It is sent back as it came.
-        model: The fallback that answered; empty: the agent's first model.
+        model: The model that answered: a fallback, or one that the turn's message chose; empty: the agent's first model.
         cached_tokens: How many of the request's tokens the provider read from its cache, as far as it said so.
         reasoning_tokens: How many of the answer's tokens are thinking, as far as the provider said so.
         cost_usd: What the answer cost in US dollars, by litellm's prices; None if the price or the tokens are unknown.

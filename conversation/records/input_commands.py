@@ -5,8 +5,10 @@ from typing import Literal
 
 from holdfast.conversation.ids import digest, payload_digest
 from holdfast.conversation.terms.delegation import Parent
+from holdfast.conversation.terms.overrides import Overrides
 from holdfast.conversation.terms.parts import Content, said_by
 from holdfast.conversation.terms.spec import AgentSpec
+from holdfast.conversation.text import jsontext
 from holdfast.conversation.text.jsontext import JsonText
 
 from .command_base import Numbered, Request
@@ -29,6 +31,7 @@ class _Message(Request):
 
     text: Content
     message_id: str
+    overrides: Overrides | None = None
 
 
 class Start(_Message):
@@ -51,7 +54,8 @@ class Start(_Message):
         attended = None if self.attended else "no"
         parent = None if self.parent is None else self.parent.conversation_id
         text, parts = _said(self.text)
-        return payload_digest("start", self.agent, text, self.context, attended=attended, parent=parent, parts=parts)
+        said = {"attended": attended, "parent": parent, "parts": parts, **_overrides(self.overrides)}
+        return payload_digest("start", self.agent, text, self.context, **said)
 
     @property
     def of_machine(self) -> bool:
@@ -75,7 +79,8 @@ class Send(_Message):
         priority = None if self.priority == DEFAULT_PRIORITY else str(self.priority)
         at = None if self.at is None else str(self.at)
         text, parts = _said(self.text)
-        return payload_digest("send", text, parts=parts, when=when, at=at, priority=priority, **_origin(self.origin))
+        said = {"parts": parts, "when": when, "at": at, "priority": priority}
+        return payload_digest("send", text, **said, **_origin(self.origin), **_overrides(self.overrides))
 
 
 class _OfQueued(Numbered):
@@ -117,12 +122,14 @@ class Interrupt(Numbered):
     kind: Literal["interrupt"] = "interrupt"
     text: Content | None = None
     origin: Origin = Origin.USER
+    overrides: Overrides | None = None
 
     @property
     def digest(self) -> str:
         """The digest by which two interruptions count as the same."""
         text, parts = _said(self.text or "")
-        return payload_digest("interrupt", "-" if self.text is None else "+", text, parts=parts, **_origin(self.origin))
+        more = {**_origin(self.origin), **_overrides(self.overrides)}
+        return payload_digest("interrupt", "-" if self.text is None else "+", text, parts=parts, **more)
 
     def lookups(self) -> tuple[str, ...]:
         """The keys of the receipts of the interruption and of its message."""
@@ -138,6 +145,10 @@ class Interrupt(Numbered):
 def _said(content: Content) -> tuple[str, str | None]:
     """The text, and a digest of the parts, if any: a text has the digest that it had before there were parts."""
     return (content, None) if isinstance(content, str) else ("", digest(*said_by(content)))
+
+
+def _overrides(given: Overrides | None) -> dict[str, str | None]:
+    return {"overrides": None if given is None else jsontext.dumps(given.given)}
 
 
 def _origin(origin: Origin) -> dict[str, str | None]:

@@ -14,6 +14,7 @@ from holdfast.conversation.text.jsontext import JsonText
 from .context import Context
 from .delegation import USUAL_DEPTH
 from .models import MOST_FALLBACKS, MOST_RETRIES, RETRIES, Breaker, ModelSpec
+from .overrides import Overridable, Overrides
 from .principal import Principal
 from .stages import NOTHING, OnTimeout, Seconds
 from .stopping import Stop
@@ -195,7 +196,7 @@ class AgentSpec(Record):
     A call for a client fails `client_grace_s` seconds after nobody is attached who has its tool; None: it waits. `context` says
     how much of a conversation is sent to the model; None: all of it. `stop` says when a turn ends though its model would go
     on. `retries` and `breaker` are those of `model`, as in `ModelSpec`; where it cannot answer, `fallbacks` are asked, one
-    after the other.
+    after the other. `overridable` says what a message may override for its own turn; None: nothing.
     """
 
     version: Literal[1] = 1
@@ -214,6 +215,19 @@ class AgentSpec(Record):
     retries: int = Field(default=RETRIES, ge=0, le=MOST_RETRIES)
     breaker: Breaker | None = None
     fallbacks: tuple[ModelSpec, ...] = Field(default=(), max_length=MOST_FALLBACKS)
+    overridable: Overridable | None = None
+
+    def overridden(self, by: Overrides) -> Self:
+        """The spec of a turn whose message has these overrides, which the agent allows: another digest, the same tools.
+
+        The chosen model is asked first, then the fallbacks; all with the overridden options.
+        """
+        chosen = None if by.model is None or self.overridable is None else self.overridable.model(by.model)
+        first = chosen or self.models[0]
+        models = (first, *(one for one in self.fallbacks if one.model != first.model))
+        first, *others = (one.model_copy(update={"options": by.options(one.options)}) for one in models)
+        said = {"model": first.model, "model_options": first.options, "retries": first.retries, "breaker": first.breaker}
+        return self.model_copy(update={**said, "fallbacks": tuple(others)})
 
     @property
     def models(self) -> tuple[ModelSpec, ...]:

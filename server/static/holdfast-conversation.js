@@ -108,16 +108,17 @@ export class Conversation {
   /**
    * Send the user's next message, a text or a list of parts; during a turn it does what `when` says: `queue` (in order within a `priority`, 0 to 255),
    * `reject`, `steer` (it joins the turn before the next model call) or `interrupt`. `at`, a `Date`, is when it is queued.
-   * `messageId` is its idempotency key.
+   * `overrides` are for its turn's model calls, as far as the agent allows. `messageId` is its idempotency key.
    */
-  send(text, { when, at, priority, origin, messageId = newId(), signal } = {}) {
-    const body = { text, when, at: at?.toISOString(), priority, origin };
+  send(text, { when, at, priority, origin, overrides, messageId = newId(), signal } = {}) {
+    const body = { text, when, at: at?.toISOString(), priority, origin, overrides };
     return this.#wire.call("POST", `${this.#path}/messages`, { body, key: messageId, signal });
   }
 
   /** Cancel the turn and what is queued, and go on with `text`, if it is given; `requestId` is the message's id, too. */
-  interrupt(text, { origin, requestId = newId(), signal } = {}) {
-    return this.#wire.call("POST", `${this.#path}/interrupt`, { body: { text, origin }, key: requestId, signal });
+  interrupt(text, { origin, overrides, requestId = newId(), signal } = {}) {
+    const body = { text, origin, overrides };
+    return this.#wire.call("POST", `${this.#path}/interrupt`, { body, key: requestId, signal });
   }
 
   /** The messages that no turn has taken up yet. */

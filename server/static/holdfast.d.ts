@@ -420,6 +420,14 @@ export interface Scope {
   /** Whether the pattern may cover every value of its kind; a pattern that does is refused without it. */
   everything?: boolean;
 }
+/** What the model calls of one turn have in place of what the agent says; null: as the agent says. */
+export interface Overrides {
+  model?: string | null;
+  temperature?: number | null;
+  max_tokens?: number | null;
+  top_p?: number | null;
+  reasoning_effort?: string | null;
+}
 /** The call may run, with its own arguments or with edited ones. */
 export interface ApproveDecision {
   /** The client that has claimed the call, if this is its result: nobody else's is taken then. */
@@ -491,7 +499,7 @@ export type Executor = "server" | "human" | "client" | "provider" | "agent";
 /** The kind of decision that a suspended call waits for. */
 export type SuspensionKind = "approval" | "elicitation" | "client_exec" | "lost" | "review" | "delegate";
 /** Why a turn failed. */
-export type FailureReason = "model_error" | "model_timeout" | "model_unavailable" | "length" | "content_filter" | "max_model_calls" | "max_calls" | "reply_bytes" | "unusable" | "unsupported_part" | "context_overflow" | "no_agent";
+export type FailureReason = "model_error" | "model_timeout" | "model_unavailable" | "length" | "content_filter" | "max_model_calls" | "max_calls" | "reply_bytes" | "unusable" | "unsupported_part" | "not_overridable" | "context_overflow" | "no_agent";
 /** The status of a conversation. */
 export type Status = "absent" | "idle" | "generating" | "executing_tools" | "awaiting_input" | "failed" | "ended" | "quarantined";
 /** Why a completed turn ended before the model had said all: its answer was cut off, or the agent's `Stop` was reached. */
@@ -642,13 +650,14 @@ export class Conversation {
       at?: Date;
       priority?: number;
       origin?: Origin;
+      overrides?: Partial<Overrides>;
       messageId?: string;
       signal?: AbortSignal;
     },
   ): Promise<Sent>;
   interrupt(
     text?: string | Part[],
-    options?: { origin?: Origin; requestId?: string; signal?: AbortSignal },
+    options?: { origin?: Origin; overrides?: Partial<Overrides>; requestId?: string; signal?: AbortSignal },
   ): Promise<Interrupted>;
   queue(options?: Asking): Promise<QueuedMessage[]>;
   withdraw(messageId: string, options?: { requestId?: string; signal?: AbortSignal }): Promise<Revoked>;

@@ -80,6 +80,7 @@ from holdfast.conversation.records.events import CallHeld
 from holdfast.conversation.terms.decisions import DecisionRecord
 from holdfast.conversation.terms.grants import CallTarget, Level, Scope
 from holdfast.conversation.terms.models import Breaker, ModelSpec
+from holdfast.conversation.terms.overrides import Overridable, Overrides
 from holdfast.conversation.terms.parts import FilePart, ImagePart, TextPart
 from holdfast.conversation.terms.rule_verdict import RuleEffect, RuleVerdict
 from holdfast.conversation.terms.spec import NoticeKind, NotifySpec, UnattendedApprovals, UnattendedQuestions, UnattendedSpec
@@ -220,9 +221,17 @@ FALLING_BACK = DESK.model_copy(
                 model="test/other", options='{"top_p":0.5}', retries=1, breaker=Breaker(failures=4, cooldown_s=10, probes=3)
             ),
         ),
+        "overridable": Overridable(
+            models=(ModelSpec(model="test/large", options='{"top_p":0.25}', retries=3),),
+            temperature=(0.25, 0.5),
+            top_p=(0.5, 0.75),
+            max_tokens=1000,
+            reasoning_effort=("low",),
+        ),
     }
 )
-"""The agent whose model gives way to another."""
+"""The agent whose model gives way to another, and whose messages may choose one."""
+OVERRIDES = Overrides(model="test/large", temperature=0.5, max_tokens=100, top_p=0.75, reasoning_effort="low")
 LATER = (FALLING_BACK, CLERK, BOARD, CALM, NIGHT, LATE, LATE_IN_TURN, AT_CLIENTS, *STOPPED.values())
 """The specs that its turns have besides the first one."""
 SHOP = AppRecord(
@@ -897,13 +906,13 @@ async def stops(tells: Recorder) -> None:
 
 
 async def is_cut_off(tells: Recorder) -> None:
-    """A turn that fails after the third answer that is cut off inside its calls; a fallback gives these answers."""
+    """A turn of a model that its message chose; it fails after the third answer that is cut off inside its calls."""
     tells.writer.spec = FALLING_BACK
-    await tells.does("a message comes", steps.send("write it all", message_id="m-cut"))
+    await tells.does("a message comes", steps.send("write it all", message_id="m-cut", overrides=OVERRIDES))
     await tells.does("its turn begins", steps.begin())
     for number in (1, 2, 3):
         sealed = f'{{"sealed":"{"x" * 70_000}"}}' if number == 2 else None  # long enough for a snapshot
-        said = {"provider": sealed, "finish_reason": "length", "model": "test/other"}
+        said = {"provider": sealed, "finish_reason": "length", "model": "test/large"}
         await tells.model("a call is cut off", (f"cut_{number}", "lookup"), **said)
     tells.writer.spec = DESK
 

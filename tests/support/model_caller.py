@@ -54,6 +54,7 @@ class Declared:
     spec: AgentSpec
     own_options: dict[str, Any]
     fallback_options: tuple[dict[str, Any], ...] = ()
+    overridable_options: tuple[dict[str, Any], ...] = ()
     name: str = "desk"
     tools: tuple[Tool, ...] = ()
     errors: str = "full"
@@ -80,6 +81,8 @@ class Caller:
     breakers: Breakers = field(default_factory=lambda: Breakers(Counts()))
     direct: ClassVar[bool] = True
     retries: ClassVar[int] = RETRIES
+    timed: ClassVar[bool] = False
+    """Whether answers have their times, by which equal ones differ."""
 
     @classmethod
     async def of(
@@ -153,7 +156,10 @@ class Caller:
             breakers=self.breakers,
             direct=self.direct,
         )
-        return await asyncio.wait_for(outcome, 60)
+        found = await asyncio.wait_for(outcome, 60)
+        if self.timed or isinstance(found, ModelFailed):
+            return found
+        return found.model_copy(update={"duration_ms": None, "first_token_ms": None})
 
     async def turn(self) -> ModelReplied | ModelFailed:
         """Make the call, and record what came of it."""

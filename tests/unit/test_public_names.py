@@ -22,7 +22,7 @@ PUBLIC = {
         InvalidDecision InvalidInput InvalidLink InvalidMessage InvalidRule LateResult LeaseHeld Level Limits Link
         LinkProblem ListEvent ListEventKind Message MessageNotFound MessagePage MessageStatus Model NewerRecord Node
         NotPermitted NotQueued Notice NoticeKind Notify OlderRelease OnDetach Origin OtherBuild OutcomeUnknown
-        Overloaded Page Pause PendingCall Principal Proof Quarantined Question QueueFull QueuedMessage QuotaUsedUp
+        Overloaded Overrides Page Pause PendingCall Principal Proof Quarantined Question QueueFull QueuedMessage QuotaUsedUp
         Receipt Redispatch Report Retain Review ReviewVerdict Rule RuleCheck Rules RunningCall Scope ServerRefused
         ServerUnavailable Slack StaleCall StaleReason Status Stop StopReason StoreError StoreUnavailable Suspend
         SuspensionKind Target TextPart TooManyClients Tool ToolContext ToolRow Turn TurnContext TurnNotFound TurnPage
@@ -74,7 +74,7 @@ PUBLIC = {
         DurabilityWarning Event Fail FailureReason FilePart Given GivenVote Grant HoldfastError ImagePart Interrupted
         InvalidConversationId InvalidDecision InvalidInput InvalidLink InvalidMessage InvalidRule LateResult Level Link
         LinkProblem ListEvent ListEventKind Message MessageNotFound MessagePage MessageStatus Node NotPermitted
-        NotQueued OlderRelease OnDetach Origin OtherBuild OutcomeUnknown Overloaded Page Pause PendingCall Principal
+        NotQueued OlderRelease OnDetach Origin OtherBuild OutcomeUnknown Overloaded Overrides Page Pause PendingCall Principal
         Proof Quarantined Question QueueFull QueuedMessage QuotaUsedUp Receipt Redispatch Review ReviewVerdict
         RuleCheck RunningCall Scope ServerRefused ServerUnavailable StaleCall StaleReason Status StopReason StoreError
         StoreUnavailable SuspensionKind Target TextPart TooManyClients ToolRow Turn TurnNotFound TurnPage TurnStatus

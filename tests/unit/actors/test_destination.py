@@ -6,8 +6,9 @@ import pytest
 
 from holdfast.actors.worker import destination
 from holdfast.actors.worker.destination import Elsewhere
-from holdfast.agent import Agent
+from holdfast.agent import Agent, Model
 from holdfast.conversation import AgentSpec
+from holdfast.conversation.terms.overrides import Overrides
 from holdfast.conversation.text import jsontext
 
 INTERNAL = {"api_base": "https://llm.internal/v1", "custom_llm_provider": "hosted_vllm"}
@@ -148,3 +149,11 @@ def test_a_model_that_is_called_elsewhere_than_its_name_says_does_not_take_the_o
 def test_a_model_that_the_app_itself_declares_is_called_as_it_is():
     declared = "huggingface/http://127.0.0.1:9/v1"
     assert arguments(stored(declared), agent(declared), provider) == {"model": declared}
+
+
+def test_a_model_that_a_message_chose_is_called_with_the_apps_own_options_for_it():
+    chosen = Model("openai/large", {"api_base": "https://large.internal/v1", "top_p": 0.5})
+    declared = Agent(name="desk", model="openai/gpt-4o-mini", overridable={"model": [chosen], "temperature": (0, 1)})
+    spec = declared.spec.overridden(Overrides(model="openai/large", temperature=0.25))
+    found = arguments(spec, declared, provider)
+    assert found == {"model": "openai/large", "top_p": 0.5, "temperature": 0.25, "api_base": "https://large.internal/v1"}

@@ -24,7 +24,9 @@ from holdfast.actors.worker.transcripts import Reading
 from holdfast.actors.worker.worker import Worker
 from holdfast.actors.workers import Claimed, ModelRequest, NoOutcome, RunRequest
 from holdfast.agent import App, Rules
-from holdfast.conversation import ModelFailed, ModelReplied, RunFinished
+from holdfast.conversation import FailureReason, ModelFailed, ModelReplied, RunFinished
+from holdfast.conversation.terms.models import ModelSpec
+from holdfast.conversation.terms.overrides import Overridable, Overrides
 from holdfast.persistence import MemoryStore, RunStatus
 from holdfast.persistence.access import COST, NANOS, TOKENS
 from holdfast.settings import ProcessLimits
@@ -400,3 +402,27 @@ async def test_what_a_model_call_used_counts_for_the_key_that_its_conversation_i
         while len(worker._background):
             await asyncio.sleep(0)
     assert (await worker.store.used(["k1"]))[0].amounts == {TOKENS: 10, COST: NANOS // 4}
+
+
+async def test_a_model_call_is_made_under_the_overrides_of_its_turns_message_and_says_which_model_answered(worker, monkeypatch):
+    asked = []
+
+    async def answered(store, request, *, spec, counts, **_):
+        asked.append((spec.model, spec.model_options))
+        return ModelReplied(effect_id=request.effect_id, content="Hi.")
+
+    monkeypatch.setattr(package, "model", SimpleNamespace(call=answered), raising=False)
+    allowed = Overridable(models=(ModelSpec(model="test/large"),), temperature=(0, 1))
+    spec = DESK.model_copy(update={"overridable": allowed})
+
+    async def called(spec, **given):
+        reading = Reading([], 0, overrides=Overrides(**given) if given else None)
+        rules = CallRules(FixedRules(Rules()), Rules(), "desk", None)
+        return await Worker._model(worker, worker.store, worker, model_request(1), spec, reading, rules=rules)
+
+    assert (await called(spec)).model == ""
+    assert (await called(spec, temperature=0.5)).model == ""
+    assert (await called(spec, model="test/large", temperature=1)).model == "test/large"
+    refused = [await called(spec, max_tokens=7), await called(DESK, temperature=0.5), await called(spec, model="test/else")]
+    assert [one.reason for one in refused] == [FailureReason.NOT_OVERRIDABLE] * 3
+    assert asked == [(DESK.model, "{}"), (DESK.model, '{"temperature":0.5}'), ("test/large", '{"temperature":1.0}')]

@@ -35,6 +35,7 @@ from holdfast.conversation.terms.approvers import MOST_VOTES, ApproverTerms
 from holdfast.conversation.terms.context import LARGEST_BUDGET, LEAST_PREVIEW, Context, Retain
 from holdfast.conversation.terms.decisions import DecisionKind, DecisionRecord
 from holdfast.conversation.terms.models import MOST_RETRIES, Breaker, ModelSpec
+from holdfast.conversation.terms.overrides import Overridable, Overrides
 from holdfast.conversation.terms.spec import NotifySpec
 from holdfast.conversation.terms.stopping import MOST_ANSWERS, MOST_COUNTED, Stop
 from holdfast.errors import CorruptStore, NewerRecord
@@ -103,6 +104,16 @@ def records(kind, **chosen):
         return records(kind, cooldown_s=st.floats(1, 86_400), **counts)
     if kind in (AgentSpec, ModelSpec) and not chosen:
         return records(kind, retries=st.integers(0, MOST_RETRIES))
+    if kind is Overrides and not chosen:
+        shares = {name: st.none() | st.floats(0, 1) for name in ("temperature", "top_p")}
+        words = st.none() | st.sampled_from(["low", "high"])
+        return records(
+            kind, model=st.none() | st.text(min_size=1), max_tokens=st.integers(1, 100), reasoning_effort=words, **shares
+        )
+    if kind is Overridable and not chosen:
+        bounds = {name: st.none() | st.tuples(st.floats(0, 0.5), st.floats(0.5, 1)) for name in ("temperature", "top_p")}
+        words = st.lists(st.sampled_from(["low", "high"]), max_size=2).map(tuple)
+        return records(kind, max_tokens=st.none() | st.integers(1, 100), reasoning_effort=words, **bounds)
     if kind is ApproverTerms and not chosen:
         return records(kind, minimum=st.integers(1, MOST_VOTES))
     fields = {name: values(field.annotation) for name, field in kind.model_fields.items() if name not in chosen}
