@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from holdfast.actors.published import published_agent
 from holdfast.actors.steps import Step
-from holdfast.actors.worker import model_outcome, model_run, prompt, tool_run
+from holdfast.actors.worker import model_outcome, model_run, overflow, prompt, tool_run
 from holdfast.actors.worker.bench import Bench
 from holdfast.actors.worker.claims import Claim, Claims
 from holdfast.actors.worker.gate import FixedRules
@@ -139,7 +139,9 @@ class InProcessWorkers:
             self.mistake = error
             return failed(error=f"the test's own: {PLAIN.said(error, model_outcome.WORDS)}", reason=FailureReason.MODEL_ERROR)
         if isinstance(said, Exception):
-            return failed(error=PLAIN.said(said, model_outcome.WORDS), reason=FailureReason.MODEL_ERROR)
+            words = PLAIN.said(said, model_outcome.WORDS)
+            too_long = overflow.says_overflow(overflow.REFUSED, words)
+            return failed(error=words, reason=FailureReason.CONTEXT_OVERFLOW if too_long else FailureReason.MODEL_ERROR)
         try:
             answer = answer_of(said, spec.limits)
         except Broken as broken:

@@ -43,7 +43,7 @@ from holdfast.conversation.terms.models import ModelSpec
 from holdfast.persistence import Runs
 from holdfast.redaction import Redaction
 
-from . import destination, media, prompt
+from . import destination, media, overflow, prompt
 from .app_loop import AppLoop
 from .breakers import Breakers, PassedOver
 from .chat_chunks import RESPONSES
@@ -266,8 +266,10 @@ class _Asking:
             except Exception as error:  # litellm raises whatever its providers' clients do
                 passes, onward = _passes(error), _passes(error) or _unavailable(error, target.route)
                 entered.ended(failed=onward)
-                said = _words(error, self._redaction)
-                last = _Failed(said, FailureReason.MODEL_ERROR, onward=onward, why="error" if passes else "refused")
+                said, reason = _words(error, self._redaction), FailureReason.MODEL_ERROR
+                if not onward and _overflows(error, said):
+                    said, reason = f"{said} ({overflow.FIX})", FailureReason.CONTEXT_OVERFLOW
+                last = _Failed(said, reason, onward=onward, why="error" if passes else "refused")
                 asked_s, pause_s = _retry_after_s(error), backoff.next_s()
                 if not passes or not left or (ends_s is not None and (asked_s or 0) > LONGEST_DELAY_S):
                     raise last from error
@@ -296,7 +298,8 @@ def _all(failures: list[tuple[str, _Failed]]) -> _Failed:
     reasons = {failed.reason for _, failed in failures}
     share = WORDS // len(failures)
     said = "; ".join(f"{model:.100}: {failed!s:.{share}}" for model, failed in failures)
-    return _Failed(said, last.reason if len(reasons) == 1 else FailureReason.MODEL_ERROR, onward=False, why=last.why)
+    one = len(reasons) == 1 or last.reason is FailureReason.CONTEXT_OVERFLOW  # which the last model said of the request itself
+    return _Failed(said, last.reason if one else FailureReason.MODEL_ERROR, onward=False, why=last.why)
 
 
 async def _stream(
@@ -431,6 +434,12 @@ def _unavailable(error: Exception, route: str) -> bool:
     """Whether the model cannot be asked at all, while another one may answer the same request."""
     unknown = not route or isinstance(error, litellm.exceptions.AuthenticationError)
     return unknown or getattr(error, "status_code", None) in UNAVAILABLE_STATUSES
+
+
+def _overflows(error: Exception, said: str) -> bool:
+    """Whether the provider refuses a request because it has more tokens than the model takes."""
+    known = litellm.exceptions.ContextWindowExceededError
+    return isinstance(error, known) or overflow.says_overflow(getattr(error, "status_code", None), said)
 
 
 def _retry_after_s(error: Exception) -> float | None:

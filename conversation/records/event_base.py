@@ -35,7 +35,7 @@ class FailureReason(StrEnum):
     UNUSABLE = "unusable"  # the answer cannot be recorded
     UNSUPPORTED_PART = "unsupported_part"  # the model cannot be sent an image or file of this turn; nothing was sent
     NOT_OVERRIDABLE = "not_overridable"  # the agent in force does not allow what the turn's message overrides; nothing was sent
-    CONTEXT_OVERFLOW = "context_overflow"  # what has to be sent exceeds the agent's Context.budget; nothing was sent
+    CONTEXT_OVERFLOW = "context_overflow"  # more has to be sent than Context.budget or, as its provider says, the model takes
     NO_AGENT = "no_agent"  # the store does not have the conversation's app or agent
 
 

@@ -33,7 +33,15 @@ README_LINES = 120
 HAS_JOBS = importlib.util.find_spec("opencensus") is not None  # a part of ray[default] that nothing else brings
 
 
-WITHOUT_A_STACK = {"testing.md", "deciding.md", "questions.md", "delegation.md", "long-conversations.md"}
+WITHOUT_A_STACK = {
+    "testing.md",
+    "deciding.md",
+    "questions.md",
+    "delegation.md",
+    "long-conversations.md",
+    "usage.md",
+    "overrides.md",
+}
 """Pages whose blocks are tests, which tests/unit/testing/test_testing_page.py runs."""
 GUIDES = ROOT / "docs" / "guides"  # test_guides.py runs their programs, and compares what they print
 RUNNING = [page for page in PAGES if page.name not in WITHOUT_A_STACK and page.parent != GUIDES and blocks_of(page)]

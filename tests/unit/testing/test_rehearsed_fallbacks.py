@@ -25,3 +25,9 @@ async def test_an_error_that_is_no_outage_asks_no_other_model():
     async with Rehearsal(DESK, model=[ValueError("refused"), say("Hello.")]) as rehearsal:
         failed = await rehearsal.send("hello")
     assert failed.status is Status.FAILED
+
+
+async def test_a_request_that_is_too_long_has_a_reason_of_its_own():
+    async with Rehearsal(DESK, model=[ValueError("prompt is too long: 210000 tokens > 200000 maximum")]) as rehearsal:
+        failed = await rehearsal.send("hello")
+    assert (failed.status, failed.state.failed) == (Status.FAILED, FailureReason.CONTEXT_OVERFLOW)

@@ -25,6 +25,8 @@ filterwarnings = error
         ("delegation.md", 2),
         ("parts.md", 1),
         ("long-conversations.md", 2),
+        ("usage.md", 1),
+        ("overrides.md", 1),
     ],
 )
 def test_every_test_of_a_page_passes(tmp_path, page, least):
