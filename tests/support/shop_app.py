@@ -123,7 +123,7 @@ SCHOLAR = Agent(
 app = App(
     agents=[
         Agent(name="support", instructions="Help.", tools=TOOLS, client_grace_s=None),
-        Agent(name="clerk", instructions="File."),
+        Agent(name="clerk", instructions="File.", overridable={"model": ["openai/gpt-4o"], "max_tokens": 500}),
         SCHOLAR,
         BRIEF,
         BUYER,

@@ -72,7 +72,7 @@ def test_up_with_an_app_has_its_workers_ready_and_says_where(cli, stack):
     lines = {line.split()[0]: line for line in said.out.splitlines()}
     assert stack.redis_url in lines["Redis"]
     assert running_ray(stack.home).address in lines["Ray"]
-    assert "shop_app:app (agents: support, clerk, scholar, phone, buyer; workers: " in lines["app"]
+    assert "shop_app:app (agents: support, clerk, scholar, phone, buyer, reader; workers: " in lines["app"]
     assert said.err == ""
 
 

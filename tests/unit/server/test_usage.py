@@ -1,7 +1,7 @@
 """What answers used, over HTTP: for whom, and in which pages."""
 
 import pytest
-from writer import DESK, Writer, begin, reply, start
+from writer import DESK, Writer, begin, call, finish, reply, start
 
 from holdfast.persistence import AppRecord
 from holdfast.server import create_app
@@ -44,3 +44,15 @@ async def test_a_key_for_some_agents_reads_no_others(client, two):
         await api("GET", path, 403, headers=headers)
     await api("GET", "/v1/conversations/c-desk/usage", 404, headers=headers)
     assert (await api("GET", "/v1/usage?agent=clerk", headers=headers))["conversations"] == 1
+
+
+async def test_the_page_of_a_conversation_sums_up_what_its_answers_said_and_no_cost_that_one_does_not_know(api, store, two):
+    page = (await api.http.get("/conversations/c-desk")).text
+    assert "100 tokens sent, 10 received, about 0.2500 USD at list prices." in page
+    writer = await Writer.of(store, "c-more")
+    await writer.do(
+        start(), begin(), call("lookup", cached_tokens=64, **USED), finish(), reply("Hi.", **USED | {"cost_usd": None})
+    )
+    page = (await api.http.get("/conversations/c-more")).text
+    assert "200 tokens sent (64 of them cached), 20 received." in page
+    assert "USD" not in page
