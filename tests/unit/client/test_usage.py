@@ -7,6 +7,7 @@ from writer import DESK, Writer, begin, call, fail_model, finish, reply, send, s
 from holdfast.client import AsyncClient, ConversationNotFound, InvalidInput, Usage
 from holdfast.client import usage as module
 from holdfast.client.stack_gateway import StackGateway
+from holdfast.conversation import ModelReplied
 from holdfast.persistence import AppRecord, MemoryStore
 
 SMALL = {"input_tokens": 100, "output_tokens": 10, "cost_usd": 0.1, "duration_ms": 500}
@@ -86,6 +87,16 @@ async def test_a_conversations_usage_by_model_tool_and_agent(store, client):
     assert rows(by_agent) == {DESK.name: (3, 1200, 0.4, 2, 1)}
     for found in (by_model, by_tool, by_agent):
         assert (found.total.model_calls, found.total.cost_usd, found.turns, found.conversations) == (3, 0.4, 2, 1)
+
+
+async def test_an_outcome_that_comes_twice_counts_once(store, client):
+    writer = await Writer.of(store, "c-1")
+    await writer.do(start(), begin(), call("lookup", **LARGE))
+    again = ModelReplied(effect_id="t1.m1", content="the same, deposited once more", **SMALL)
+    await writer.do(lambda _: again, finish(), lambda _: again, reply("Found.", **SMALL), lambda _: again)
+    (turn,) = await client.conversation("c-1").turns()
+    assert turn.usage.model_calls == (await client.conversation("c-1").usage()).total.model_calls == 2
+    assert turn.usage.cost_usd == 0.3
 
 
 async def test_a_call_that_failed_has_no_answer_and_an_unknown_spec_no_name(store, client):

@@ -78,6 +78,7 @@ SETTLES = {
     "client_exec": {"answer", "fail"},
     "lost": {"redispatch", "answer", "fail"},
 }
+CALLS_END = st.sampled_from([None, "tool_calls", "length"])
 REQUEST_IDS = st.sampled_from(["i-1", "i-2", "i-3"])
 
 
@@ -105,6 +106,7 @@ class Ledger:
         self.open_suspensions = {}  # call id -> (suspension id, expires_at)
         self.results = Counter()
         self.model_effects = []
+        self.cut = 0  # how many answers in a row were cut off inside their calls
 
     def add(self, seq, event):
         assert not self.ended, "nothing follows the end"
@@ -135,6 +137,7 @@ class Ledger:
         self.turn = event.turn_id
         self.turns.append(event.turn_id)
         self.round = []
+        self.cut = 0
 
     def _model_answered(self, _seq, event):
         assert not self.open_calls, "the model is called while a call is open"
@@ -146,10 +149,13 @@ class Ledger:
         assert all(CALL_ID.fullmatch(call_id) for call_id in ids)
         self.calls |= {call.tool_call_id: call for call in event.calls}
         self.round = ids
+        self.cut = self.cut + 1 if ids and event.finish_reason == "length" else 0
+        assert self.cut <= 3, "the turn goes on after the third answer in a row that is cut off inside its calls"
 
     def _run_scheduled(self, _seq, event):
         call = event.tool_call_id
         assert call in self.open_calls
+        assert not self.cut, "a call that was cut off runs"
         tool = self.spec.tool(self.calls[call].name)
         assert event.executor is tool.executor
         assert tool.executor in (Executor.SERVER, Executor.CLIENT)
@@ -173,6 +179,7 @@ class Ledger:
     def _call_suspended(self, _seq, event):
         call = event.tool_call_id
         assert call in self.open_calls
+        assert not self.cut, "a call that was cut off is asked about"
         tool = self.spec.tool(self.calls[call].name)
         assert (call in self.running) == (self.attempts[call] > 0)
         if tool.executor is Executor.CLIENT:  # the rules in force let it go
@@ -387,7 +394,7 @@ class Life(RuleBasedStateMachine):
                     ProposedCall(tool_call_id=self._fresh("call") if fresh else call_id, name=name, arguments=text)
                     for call_id, name, text in calls
                 )
-                self._do(steps.call(*proposed))
+                self._do(steps.call(*proposed, finish_reason=data.draw(CALLS_END, label="how the answer ends")))
             case "ends":
                 self._do(steps.reply())
             case "fails":
