@@ -114,7 +114,7 @@ class Agent:
             unattended=self.unattended.spec,
             client_grace_s=checks.seconds(client_grace_s, f"{field}.client_grace_s"),
             context=terms,
-            stop=checks.instance(Stop, stop, f"{field}.stop", "give stop=Stop(...)"),
+            stop=_stop(stop, self.tools, f"{field}.stop"),
             retries=first.spec.retries,
             breaker=first.spec.breaker,
             fallbacks=tuple(one.spec for one in first.fallbacks),
@@ -178,6 +178,17 @@ def _context(context: Any, models: Sequence[str], field: str) -> Context | None:
             raise ConfigurationError(f"{field}.budget", problem, "give Context(budget=...)")
         budgets.append(tokens)
     return found.model_copy(update={"budget": min(budgets)})
+
+
+def _stop(stop: Any, tools: Sequence[Tool], field: str) -> Stop | None:
+    found = checks.instance(Stop, stop, field, "give stop=Stop(...)")
+    if found is None or found.tool is None:
+        return found
+    results = [tool.name for tool in tools if tool.spec.executor is not Executor.PROVIDER]
+    if found.tool not in results:
+        problem = f"the agent has no tool {found.tool!r} whose calls have results here"
+        raise ConfigurationError(f"{field}.tool", problem, f"use one of {', '.join(map(repr, results)) or 'its tools'}")
+    return found
 
 
 def _check_room(spec: AgentSpec, field: str) -> None:

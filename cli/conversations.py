@@ -39,4 +39,5 @@ def _cells(row: ConversationRow, now: int) -> tuple[str, ...]:
     name = clean(row.conversation_id)
     if row.problem is not None or row.status is None:
         return (name or "?", "?", "?", "?", age, "?")
-    return (name, clean(row.agent), row.status, str(row.pending), age, f"{span(now - row.updated_at)} ago")
+    status = row.status if row.stopped is None else f"{row.status} (stopped: {row.stopped})"
+    return (name, clean(row.agent), status, str(row.pending), age, f"{span(now - row.updated_at)} ago")

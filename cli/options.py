@@ -108,8 +108,9 @@ def options_of(filters: "Sequence[Filter]") -> Mapping[str, Any]:
     for one in filters:
         if one.check is not None:
             says = f"{one.says[:-1]}: {', '.join(one.values)}." if one.values else one.says
-            kind, metavar = int if one.type is int else str, "TIME" if one.type is float else None
-            found[_option_of(one)] = Annotated[kind | None, typer.Option(help=says, metavar=metavar)]
+            kind, metavar = one.type if one.type in (int, bool) else str, "TIME" if one.type is float else None
+            named = [f"--{one.name}"] if one.type is bool else []  # a flag without its opposite
+            found[_option_of(one)] = Annotated[kind | None, typer.Option(*named, help=says, metavar=metavar)]
     return found
 
 

@@ -352,13 +352,21 @@ class AsyncClient(Operating):
         return await asked(self.gateway, verbs.PENDING_CALL, **ids)
 
     async def conversations(
-        self, *, status: Status | str | None = None, agent: str | None = None, limit: int = 50, after: str | None = None
+        self,
+        *,
+        status: Status | str | None = None,
+        agent: str | None = None,
+        stopped: bool | None = None,
+        limit: int = 50,
+        after: str | None = None,
     ) -> Page[ConversationRow]:
         """A page of all conversations, oldest first. A conversation that cannot be read says so in its `problem`.
 
-        `status` and `agent` select conversations; `limit` is 1 to 1000.
+        `status` and `agent` select conversations, `stopped` those whose last turn was stopped, or its reply cut off; `limit` is
+        1 to 1000.
         """
-        return await asked(self.gateway, verbs.CONVERSATIONS, agent=agent, status=status, after=after, limit=limit)
+        where: dict[str, Any] = {"agent": agent, "status": status, "stopped": stopped, "after": after, "limit": limit}
+        return await asked(self.gateway, verbs.CONVERSATIONS, **where)
 
     async def usage(
         self,

@@ -46,7 +46,9 @@ async def context_view(store: Store, conversation_id: str) -> ContextView:
     spec = await store.spec(digest) if digest is not None else None
     spec = spec or AgentSpec(name=state.agent, model="")
     by = transcript.overrides if state.turn is not None else None
-    found = window(spec.overridden(by) if by is not None else spec, transcript.messages(), transcript.reported)
+    stopped = "" if state.turn is None or state.turn.stopping is None else state.turn.stopping.detail
+    spec = spec.overridden(by) if by is not None else spec
+    found = window(spec, transcript.messages(), transcript.reported, stopped)
     return ContextView(
         agent=state.agent, **{name: getattr(found, name) for name in ContextView.model_fields if name != "agent"}
     )

@@ -159,6 +159,7 @@ CONVERSATIONS = (
         choices=_STATUSES,
     ),
     _AGENT,
+    Filter("stopped", bool, "Only conversations whose last turn was stopped, or its reply cut off.", of.flag_of, by_index=True),
 )
 GIVEN = (
     Filter("by", str, "Only what this principal has given, by its id.", of.optional(of.giver_of)),

@@ -284,6 +284,13 @@ def encodes(text: str) -> bool:
     return True
 
 
+def flag_of(value: object) -> bool | None:
+    """A filter that is set or not; None for one that is not set."""
+    if value is None or isinstance(value, bool):
+        return value or None
+    raise InvalidInput("stopped", f"{value!r:.40} is not a boolean", "give True, or leave it out")
+
+
 def member_of(kinds: Any, field: str, value: str | None) -> Any:
     """The member of an enumeration with this value; None for None."""
     if value is None:

@@ -24,6 +24,7 @@ from holdfast.conversation.record import Record
 from holdfast.conversation.terms.context import MOST_OUTPUT, READ_RESULT, Context
 from holdfast.conversation.terms.spec import AgentSpec
 from holdfast.conversation.text import excerpt, jsontext
+from holdfast.conversation.text.envelope import turn_ends
 from holdfast.conversation.text.tokens import text_tokens
 
 Message: TypeAlias = dict[str, Any]
@@ -136,11 +137,19 @@ def output_tokens(spec: AgentSpec) -> int:
     return min(budget // 4, MOST_OUTPUT)
 
 
-def window(spec: AgentSpec, messages: Sequence[Message], reported: Reported) -> Window:
-    """What an agent's next request has of the messages; `reported` is what providers said of earlier ones."""
+def window(spec: AgentSpec, messages: Sequence[Message], reported: Reported, stopped: str = "") -> Window:
+    """What an agent's next request has of the messages; `reported` is what providers said of earlier ones.
+
+    `stopped` is the bound, in words, of a turn that has reached one: the request for its last words ends with that.
+    """
     walk = Walk(spec)
     walk.extend(messages, reported)
-    return walk.window()
+    return walk.window(stopped)
+
+
+def closing(stopped: str) -> tuple[Message, ...]:
+    """What stands at the end of the request for a turn's last words, and nowhere in the transcript."""
+    return ({"role": "user", "content": turn_ends(stopped)},) if stopped else ()
 
 
 @dataclass(slots=True)
@@ -202,15 +211,20 @@ class Walk:
             self._add(message, tokens if digest == self._digest else None)
             self.length += 1
 
-    def window(self) -> Window:
-        """What a request has at this place, where the walk ends."""
+    def window(self, stopped: str = "") -> Window:
+        """What a request has at this place, where the walk ends; `stopped` as `window` takes it."""
+        last = closing(stopped)
+        self._shown += sum(map(message_tokens, last))
         self._settle()
         groups = (*((self._asked,) if self._asked is not None else ()), *self._groups)
         return Window(
             messages=[
-                self._stubs[place][0] if place in self._stubs else message
-                for group in groups
-                for place, message, _ in group.members
+                *(
+                    self._stubs[place][0] if place in self._stubs else message
+                    for group in groups
+                    for place, message, _ in group.members
+                ),
+                *last,
             ],
             tokens=(self._shown + self._fixed) * self._parts // PARTS,
             budget=self._budget,

@@ -39,6 +39,7 @@ from holdfast.conversation import (
     Start,
     State,
     Status,
+    Stop,
     SuspensionKind,
     ToolSpec,
     Wake,
@@ -80,6 +81,10 @@ _TOOLS = (
 )
 _SPEC = AgentSpec(name="support", model="openai/gpt-4o-mini", tools=_TOOLS)
 _SPENT = _SPEC.model_copy(update={"limits": Limits(max_model_calls=1)})
+_STOPPED = _SPEC.model_copy(update={"stop": Stop(rounds=1, errors=1, tool="look_up", timeout_s=60)})
+_ASKED = _SPEC.model_copy(update={"stop": Stop(tool="ask")})
+_TALKS = _SPEC.model_copy(update={"stop": Stop(errors=1, then="last_words")})
+_SPECS = {spec.digest: spec for spec in (_SPEC, _SPENT, _STOPPED, _ASKED, _TALKS)}
 _ROUNDS = (("look_up",), ("ship",), ("refund",), ("ask",), ("camera",), ("look_up", "ask"))
 _FIRST_ANSWER: dict[SuspensionKind, Decision] = {
     SuspensionKind.APPROVAL: Approve(),
@@ -128,7 +133,7 @@ def _after(state: State, command: Command) -> State | None:
 
 def _spec(state: State) -> AgentSpec:
     """The spec that the turn runs with."""
-    return _SPENT if state.turn is not None and state.turn.spec_digest == _SPENT.digest else _SPEC
+    return _SPEC if state.turn is None else _SPECS.get(state.turn.spec_digest, _SPEC)
 
 
 def _commands(state: State, ids: Iterator[str]) -> Iterator[Command]:
@@ -144,8 +149,8 @@ def _commands(state: State, ids: Iterator[str]) -> Iterator[Command]:
     for effect in outstanding(state):
         match effect:
             case BeginTurn():
-                yield TurnPrepared(effect_id=effect.effect_id, spec=_SPEC)
-                yield TurnPrepared(effect_id=effect.effect_id, spec=_SPENT)
+                for spec in _SPECS.values():
+                    yield TurnPrepared(effect_id=effect.effect_id, spec=spec)
                 yield TurnPrepared(effect_id=effect.effect_id, problem="the agent is gone")
             case CallModel():
                 yield ModelReplied(effect_id=effect.effect_id, content="Done.")
@@ -163,8 +168,9 @@ def _commands(state: State, ids: Iterator[str]) -> Iterator[Command]:
 def _shape(state: State) -> tuple[object, ...]:
     """What tells two states apart here; ids and counters do not."""
     calls = tuple((call.tool, call.status, call.suspensions) for call in state.calls if call.status is not CallStatus.RESOLVED)
-    limit = state.turn.max_model_calls if state.turn is not None else 0
-    return state.status, limit, min(len(state.queue), 2), calls
+    turn = state.turn
+    terms = (turn.spec_digest, turn.rounds, turn.stopping is not None) if turn is not None else ()
+    return state.status, terms, min(len(state.queue), 2), calls
 
 
 def meanings() -> dict[Status, str]:
@@ -239,9 +245,10 @@ leave. In the others something is going on that nobody has to ask for.
 Arrows that stay where they are (a `send` that queues during a turn, the first of two answers) are left out. A turn that is
 about to begin counts as `generating`. A run that is lost leads on where its tool says `on_lost="error"`, and to a person where
 it says `"ask"`; with `"redispatch"` it is scheduled again, and the status stays. The arrows from calls to `failed` are taken by
-a turn that has used up its model calls (`Limits.max_model_calls`). A conversation that was started for a
-[delegated](delegation.md) call goes to `ended` in the append that ends its first turn, however that ends; such a call itself
-awaits another conversation, whose word (`tell`) settles it.
+a turn that has used up its model calls (`Limits.max_model_calls`); those to `idle`, unless by a cancellation, by a turn that
+[stops](stops.md). A model call that fails leads to `idle` if it was for such a turn's last words. A conversation that was
+started for a [delegated](delegation.md) call goes to `ended` in the append that ends its first turn, however that ends; such a
+call itself awaits another conversation, whose word (`tell`) settles it.
 
 ## Every command in every status
 

@@ -49,6 +49,7 @@ class Keys:
 
     # Of a bucket, by its number.
     given = _of_bucket("conversations:given")  # sorted set by name: the conversations with grants or votes
+    stopped = _of_bucket("conversations:stopped")  # sorted set by name: the conversations whose last turn was stopped
     attention = _of_bucket("attention")  # sorted set by time: when each conversation needs attention
     changes = _of_bucket("changes")  # stream: the latest changes of the lists
     owed = _of_bucket("owed")  # sorted set by time: when each lane of the outbox has something to deliver

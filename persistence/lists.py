@@ -6,7 +6,7 @@ from typing import Annotated, Any, Protocol
 
 from pydantic import Field
 
-from holdfast.conversation import Principal, Status, SuspensionKind
+from holdfast.conversation import Principal, Status, StopReason, SuspensionKind
 from holdfast.errors import InvalidInput
 
 from .database import Database
@@ -93,6 +93,9 @@ class ConversationRow:
     problem: Annotated[
         str | None,
         Field(description="Why the conversation cannot be read; fields that could not be read are empty, 0 or None."),
+    ] = None
+    stopped: Annotated[
+        StopReason | None, Field(description="What stopped its last turn, or cut the reply off; None if nothing did.")
     ] = None
 
 
@@ -191,10 +194,12 @@ class Lists(Pausing, Database, Protocol):
         agent: str | None = None,
         status: Status | None = None,
         given: bool = False,
+        stopped: bool | None = None,
     ) -> Listing:
         """A page of conversations (`ConversationRow`), oldest first. An unreadable one is a row with a `problem`.
 
-        `given` selects those with grants or votes, of all agents and in every status.
+        `given` selects those with grants or votes, of all agents and in every status; `stopped` those whose last turn was
+        stopped, or its reply cut off: a page of them may be shorter if `agent` or `status` is given, too.
         """
 
     def reindex(self) -> AsyncIterator[Rebuilt]:

@@ -11,7 +11,7 @@ from itertools import accumulate, product
 from holdfast.backoff import wall_ms
 from holdfast.cipher import Cipher, CipherAt
 from holdfast.conversation import Event, State, Status, evolve
-from holdfast.conversation.log.index import PendingEntry, facts, has_given
+from holdfast.conversation.log.index import PendingEntry, facts, has_given, stopped_by
 from holdfast.conversation.log.owed import AFTER_ALL, Envelope
 from holdfast.conversation.records.idempotency import IdempotencyRecord
 from holdfast.conversation.terms.presence import LEAVES_MS, OnDetach
@@ -114,6 +114,8 @@ class Kept:
             yield index_name("conversations", of_agent, status), member
         if has_given(self.listed):
             yield "conversations:given", member
+        if stopped_by(self.listed) is not None:
+            yield "conversations:stopped", member
         yield from pages.pending_members(conversation_id, agent, self.pending.values())
 
     @property

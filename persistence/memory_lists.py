@@ -6,7 +6,7 @@ from dataclasses import replace
 from itertools import accumulate
 
 from holdfast.conversation import Status, SuspensionKind
-from holdfast.conversation.log.index import PendingEntry, pending_entries
+from holdfast.conversation.log.index import PendingEntry, pending_entries, stopped_by
 from holdfast.conversation.records.idempotency import notes_key
 from holdfast.conversation.terms.decisions import OF_PEOPLE
 from holdfast.errors import StoreError
@@ -184,8 +184,9 @@ class MemoryLists(MemoryConversations):
 
     def _row(self, created_at: int, conversation_id: str) -> ConversationRow:
         found = self._seen(conversation_id)
-        agent = "" if found.listed is None else found.listed.agent
-        return ConversationRow(conversation_id, agent, found.status, created_at, found.at, len(found.pending))
+        agent, stopped = ("", None) if found.listed is None else (found.listed.agent, stopped_by(found.listed))
+        about = created_at, found.at, len(found.pending)
+        return ConversationRow(conversation_id, agent, found.status, *about, stopped=stopped)
 
     async def _entries(self, places: Sequence[tuple[str, int]]) -> list[Entry]:
         return [self._entry(*place) for place in places]

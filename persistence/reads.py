@@ -107,8 +107,11 @@ class Reads(Hashes):
         agent: str | None = None,
         status: Status | None = None,
         given: bool = False,
+        stopped: bool | None = None,
     ) -> Listing:
-        index = "conversations:given" if given else index_name("conversations", agent, status)
+        index = index_name("conversations", agent, status)
+        if given or stopped:
+            index = "conversations:given" if given else "conversations:stopped"
         members, more = await self._page([index], limit, pages.conversations_after(after))
         places = [pages.conversation_place(member) for member in members]
         known = iter(await self._rows([place for place in places if place is not None]))
@@ -116,6 +119,8 @@ class Reads(Hashes):
             unreadable_row("", 0, unreadable_member(member, "conversations")) if place is None else next(known)
             for member, place in zip(members, places, strict=True)
         ]
+        if stopped and not given:
+            rows = [row for row in rows if agent in (None, row.agent) and status in (None, row.status)]
         return Listing(rows, pages.cursor_of(members[-1], readable=places[-1] is not None) if more else None)
 
     async def at(self, conversation_id: str, seqs: Sequence[int]) -> Sequence[Event | None]:

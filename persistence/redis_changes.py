@@ -73,7 +73,7 @@ class RedisChanges(RedisDatabase):
 def change_of(bucket: int, id_: Id, fields: Mapping[bytes, bytes]) -> Change:
     """The change in a stream entry; it lacks a conversation if Holdfast never wrote the entry."""
     try:
-        agent, status, _, pending = codec.unpack(fields[b"i"])
+        agent, status, _, pending, *_ = codec.unpack(fields[b"i"])
         conversation_id, first, seq = fields[b"c"].decode(), int(fields[b"f"]), int(fields[b"s"])
         pending = len(pending) if isinstance(pending, list) else pending
         opened, closed = _suspended(fields[b"o"]), _suspended(fields[b"x"])

@@ -6,8 +6,8 @@ Each reading function raises `CorruptStore` for what Holdfast never wrote.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from holdfast.conversation import Event, State, Status, evolve
-from holdfast.conversation.log.index import PendingEntry, facts, has_given
+from holdfast.conversation import Event, State, Status, StopReason, evolve
+from holdfast.conversation.log.index import PendingEntry, facts, has_given, stopped_by
 from holdfast.conversation.records.idempotency import IdempotencyRecord
 from holdfast.conversation.text import jsontext
 from holdfast.errors import CorruptStore, NewerRecord
@@ -81,8 +81,9 @@ def packed_index(state: State) -> bytes:
     """The head's field for lists; empty for a conversation that has not begun, which is in no list."""
     if not state.seq:
         return b""
-    given = (True,) if has_given(state) else ()
-    return codec.pack([state.agent, state.status, state.created_at, state.calls.suspended_count, *given])
+    given, stopped = has_given(state), stopped_by(state)
+    more = (given, stopped) if stopped is not None else (True,) if given else ()
+    return codec.pack([state.agent, state.status, state.created_at, state.calls.suspended_count, *more])
 
 
 def members_of(conversation_id: str, entries: Sequence[PendingEntry]) -> list[list[str]]:
@@ -142,11 +143,13 @@ def event_of(conversation_id: str, seq: int, fields: Mapping[bytes, bytes], payl
 def row_of(conversation_id: str, packed: bytes, at: bytes | None) -> ConversationRow:
     """The row of a conversation in a list, from fields of its head."""
     try:
-        name, stands, created_at, waiting, *_ = codec.unpack(packed)
+        name, stands, created_at, waiting, *more = codec.unpack(packed)
         count = len(waiting) if isinstance(waiting, list) else int(waiting)  # index version 1 has a list
         updated_at = int(at or 0)
         if isinstance(name, str) and all(isinstance(one, int) and one >= 0 for one in (created_at, updated_at, count)):
-            return ConversationRow(conversation_id, jsontext.clean(name), Status(stands), created_at, updated_at, count)
+            stopped = StopReason(more[1]) if len(more) > 1 else None
+            about = created_at, updated_at, count
+            return ConversationRow(conversation_id, jsontext.clean(name), Status(stands), *about, stopped=stopped)
     except (ValueError, TypeError, OverflowError) as error:
         raise CorruptStore(f"the head of {conversation_id!r} cannot be read ({error})") from error
     raise CorruptStore(f"the head of {conversation_id!r} holds other values than Holdfast writes")

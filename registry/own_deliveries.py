@@ -181,10 +181,12 @@ class _OwnDeliveries:
         except CorruptStore:
             found = None
         match found:
-            case recorded.ModelAnswered():
+            case recorded.ModelAnswered() if found.content or last.stopped is None:
                 return True, found.content or ""
             case recorded.TurnFailed():
                 return False, f"{asked} failed: {found.error}"
+            case recorded.ModelAnswered() | recorded.TurnCompleted():
+                return False, f"{asked} was stopped before it said anything ({last.stopped})"
             case _:
                 return False, f"{asked} has ended, and its answer cannot be read"
 

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from holdfast.conversation.records.events import RequestedCall as RequestedCall
     from holdfast.conversation.records.events import RunScheduled as RunScheduled
     from holdfast.conversation.records.events import SettledBy as SettledBy
+    from holdfast.conversation.records.events import StopReached as StopReached
     from holdfast.conversation.records.events import SuspensionSettled as SuspensionSettled
     from holdfast.conversation.records.events import TurnCancelled as TurnCancelled
     from holdfast.conversation.records.events import TurnCompleted as TurnCompleted

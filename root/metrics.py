@@ -88,6 +88,11 @@ CHILDREN_STARTED = _counter(
 CHILDREN_ENDED = _counter("holdfast_children_ended_total", "Such conversations that have ended.", "agent")
 MESSAGES = _counter("holdfast_messages_total", "Users' messages accepted.", "agent")
 TURNS = _counter("holdfast_turns_total", "Turns that ended: completed, cancelled, or why they failed.", "agent", "outcome")
+STOPPED = _counter(
+    "holdfast_turns_stopped_total",
+    "Completed turns that a bound of the agent's Stop ended, or whose reply was cut off, by which and why.",
+    *("agent", "reason"),
+)
 SUSPENDED = _counter("holdfast_suspensions_total", "Calls that began to wait for someone outside.", "agent", "tool", "kind")
 SETTLED = _counter(
     "holdfast_suspensions_settled_total",
@@ -178,6 +183,7 @@ COUNTED: tuple[Metric, ...] = (
         CHILDREN_ENDED,
         MESSAGES,
         TURNS,
+        STOPPED,
         SUSPENDED,
         SETTLED,
         STALE,

@@ -117,7 +117,7 @@ EVENTS: Mapping[type[BaseModel], Row] = {
     parts.ImageUrl: Row("url detail"),
     parts.FilePart: Row("type file"),
     parts.FileData: Row("file_data file_url filename"),
-    log.TurnStarted: Row("turn_id message_seq", hidden="spec_digest code max_model_calls traceparent counted"),
+    log.TurnStarted: Row("turn_id message_seq", hidden="spec_digest code max_model_calls traceparent counted ends_at waits"),
     log.ModelAnswered: Row(
         "effect_id content calls finish_reason input_tokens output_tokens reasoning provider model cached_tokens "
         "reasoning_tokens duration_ms first_token_ms",
@@ -151,6 +151,7 @@ EVENTS: Mapping[type[BaseModel], Row] = {
         "digest traceparent grants votes needed shown salt head source_ended",
     ),
     log.CallResolved: Row("tool_call_id ok content by untrusted attached", hidden="rule salt head"),
+    log.StopReached: Row("turn_id reason detail"),
     log.TurnCompleted: Row("turn_id reply_seq stopped detail"),
     log.TurnFailed: Row("turn_id error reason"),
     log.TurnCancelled: Row("turn_id calls principal", "request_id", "salt head"),

@@ -124,7 +124,7 @@ class InProcessWorkers:
         spec, effect_id = self._agent.spec, request.effect_id
         failed = partial(ModelFailed, effect_id=effect_id)
         reading = await self._transcripts.reading(self._store, request)
-        found = model_outcome.asked(effect_id, spec, reading)
+        found = model_outcome.asked(effect_id, spec, reading, request.stopped)
         if isinstance(found, ModelFailed):
             return found
         own, asked = found

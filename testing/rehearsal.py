@@ -249,8 +249,8 @@ class Rehearsal:
     async def advance(self, seconds: float) -> RehearsalResult[Awaitable[Receipt]]:
         """Move the clock forward; each deadline on the way passes at its moment, with its consequences.
 
-        Deadlines are those of approvals, answers and client calls, and the bounds of runs and model calls. A body's sleep takes
-        real time. The result is that of the new moment; a body within its bound keeps running.
+        Deadlines are those of turns, approvals, answers and client calls, and the bounds of runs and model calls. A body's
+        sleep takes real time. The result is that of the new moment; a body within its bound keeps running.
 
         Raises:
             InvalidInput: `seconds` is no number, or negative.

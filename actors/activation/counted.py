@@ -35,6 +35,8 @@ class Counted:
                     counts.add(metrics.MESSAGES, agent)
                 case events.TurnCompleted():
                     counts.add(metrics.TURNS, agent, "completed")
+                    if event.stopped is not None:
+                        counts.add(metrics.STOPPED, agent, event.stopped.value)
                 case events.TurnFailed():
                     counts.add(metrics.TURNS, agent, event.reason.value if event.reason is not None else "failed")
                 case events.TurnCancelled():

@@ -286,7 +286,7 @@ class _Asking:
                 bound.reschedule(None)
 
         # the arguments are made anew: litellm changes some of what it is given
-        arguments = _arguments(self._spec, target, self._hides)
+        arguments = _arguments(self._spec, target, self._hides, stopped=bool(self._request.stopped))
         return await _stream(self._deltas, ModelAnswer(self._spec.limits), arguments, self._counts, began, direct=self._direct)
 
 
@@ -355,16 +355,21 @@ async def _close(stream: ProviderStream) -> None:
         logger.warning("the connection of a model call could not be closed", exc_info=True)
 
 
-def _arguments(spec: AgentSpec, target: _Target, hidden: Callable[[ToolSpec], bool]) -> dict[str, Any]:
+def _arguments(
+    spec: AgentSpec, target: _Target, hidden: Callable[[ToolSpec], bool], *, stopped: bool = False
+) -> dict[str, Any]:
     called, route, messages, anthropic = target.called, target.route, target.messages, target.anthropic
     tools = prompt.tools(spec, hidden)
+    offered: dict[str, Any] = {"tools": tools} if tools else {}
+    if stopped:
+        called, offered = prompt.without_tools(called, tools, route=route, anthropic=anthropic)
     sealed = any((message.get("provider") or {}).get("route") == f"{route}{RESPONSES}" for message in messages)
-    interface = RESPONSES if sealed and _by_responses(called, route, tools) else ""
+    interface = RESPONSES if sealed and _by_responses(called, route, offered.get("tools", [])) else ""
     sent = prompt.messages(messages, instructions=spec.instructions, route=route + interface, anthropic=anthropic)
     return {
         **copy.deepcopy(called),
         "messages": prompt.marked(sent) if anthropic and spec.context is not None else sent,
-        **({"tools": tools} if tools else {}),
+        **offered,
         **({"container": waiting} if anthropic and (waiting := prompt.container(messages)) else {}),
         "stream": True,
         "stream_options": {"include_usage": True},

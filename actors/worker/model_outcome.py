@@ -71,7 +71,7 @@ def replied(
     )
 
 
-def asked(effect_id: str, spec: AgentSpec, reading: Reading) -> tuple[AgentSpec, Window] | ModelFailed:
+def asked(effect_id: str, spec: AgentSpec, reading: Reading, stopped: str = "") -> tuple[AgentSpec, Window] | ModelFailed:
     """The spec with the overrides of the turn's message, and what is sent of the conversation; else the outcome of the call."""
     by = reading.overrides
     problem = None if by is None else problem_of(spec.overridable, by)
@@ -79,7 +79,7 @@ def asked(effect_id: str, spec: AgentSpec, reading: Reading) -> tuple[AgentSpec,
         error = f"the message of this turn overrides what its agent does not allow: {problem} (Agent.overridable)"
         return ModelFailed(effect_id=effect_id, error=error, reason=FailureReason.NOT_OVERRIDABLE)
     own = spec if by is None else spec.overridden(by)
-    found = reading.window(own)
+    found = reading.window(own, stopped)
     return (own, found) if found.fits else _overflowing(effect_id, found)
 
 

@@ -16,6 +16,10 @@ from . import anthropic_blocks, kept_parts
 SENT = ("role", "content", "tool_calls", "tool_call_id", "name")
 """The keys of a message that every provider takes; many refuse unknown keys."""
 CACHED = {"type": "ephemeral"}
+OF_TOOLS = frozenset({"tool_choice", "parallel_tool_calls"})
+"""The options that say how tools are called."""
+DECLARED = frozenset({"bedrock", "bedrock_converse"})
+"""The interfaces, besides Anthropic's, that refuse calls in the transcript unless their tools are declared."""
 
 
 def messages(transcript: Sequence[dict[str, Any]], *, instructions: str, route: str, anthropic: bool) -> list[dict[str, Any]]:
@@ -61,6 +65,20 @@ def container(transcript: Sequence[Mapping[str, Any]]) -> str | None:
 def tools(spec: AgentSpec, hidden: Callable[[ToolSpec], bool] = lambda _: False) -> list[dict[str, Any]]:
     """The spec's tools as a provider takes them, without hidden ones; those that the provider executes as declared."""
     return [_tool(spec, tool.name) for tool in spec.tools if not hidden(tool)]
+
+
+def without_tools(
+    options: Mapping[str, Any], tools: list[dict[str, Any]], *, route: str, anthropic: bool
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The options of a request that offers no tools, and what it says of them.
+
+    Where calls in the transcript must have their tools declared, these stay. Anthropic's interface is told that none may be
+    called; the others have no word for that.
+    """
+    kept = {name: value for name, value in options.items() if name not in OF_TOOLS}
+    if not tools or not (anthropic or route in DECLARED):
+        return kept, {}
+    return kept, {"tools": tools, **({"tool_choice": "none"} if anthropic else {})}
 
 
 def _plain(message: dict[str, Any]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from holdfast.actors.workers import ModelRequest
 from holdfast.conversation import AgentSpec, Event
 from holdfast.conversation.log.transcript import Transcript
 from holdfast.conversation.terms.overrides import Overrides
-from holdfast.conversation.window import Reported, Walk, Window
+from holdfast.conversation.window import Reported, Walk, Window, closing
 from holdfast.persistence import Conversations
 
 MOST_BYTES = 128 << 20
@@ -59,15 +59,15 @@ class Reading:
     reported: Reported = field(default_factory=dict)
     overrides: Overrides | None = None
 
-    def window(self, spec: AgentSpec) -> Window:
-        """What an agent's request has of the messages."""
+    def window(self, spec: AgentSpec, stopped: str = "") -> Window:
+        """What an agent's request has of the messages; `stopped` as `window` takes it."""
         if spec.context is None:
-            return Window(self.messages, tokens=0)
+            return Window([*self.messages, *closing(stopped)], tokens=0)
         walk = self.walked.begin(spec, self.settled)
         walk.extend(self.messages[walk.length : self.settled], self.reported)
         walk = walk.copied()
         walk.extend(self.messages[self.settled :], self.reported)
-        return walk.window()
+        return walk.window(stopped)
 
 
 @dataclass(slots=True)

@@ -424,7 +424,7 @@ class Worker:
         agent = agent_of(runtime.app, request.agent)
         async with self._beginning:  # litellm computes for a while: claims are not to wait until all calls have begun
             await asyncio.sleep(0)
-        if isinstance(found := model_outcome.asked(request.effect_id, spec, reading), ModelFailed):
+        if isinstance(found := model_outcome.asked(request.effect_id, spec, reading, request.stopped), ModelFailed):
             return found
         own, asked = found
         counts = ModelCounts(self._counts, own.model)

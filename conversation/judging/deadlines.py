@@ -14,10 +14,11 @@ from holdfast.conversation.text import jsontext
 from holdfast.conversation.text.envelope import failure
 from holdfast.errors import InvalidDecision, InvalidInput, StaleCall, StaleReason
 
-from . import clients, noting
+from . import clients, noting, stopping
+from .cancelling import why_cancelled
 from .deciding import Fitted, check_permitted, fit, follow
 from .judgement import Judgement
-from .progress import OF_TOOL, Draft, advance, check_words, finish, give_up, settled
+from .progress import OF_TOOL, Draft, advance, check_words, finish, give_up, settled, stop
 
 NO_ANSWER = {
     SuspensionKind.APPROVAL: "nobody approved this call in time: it did not run (the user did not respond)",
@@ -33,7 +34,7 @@ WITHOUT_STAGES = "a client's call and a wait for a machine have no other decider
 
 
 def wake(state: State, command: Wake) -> Judgement:
-    """Do what is due: for each suspension, for clients, for calls that are held until a time, and for delayed messages.
+    """Do what is due: for the turn, each suspension, clients, calls that are held until a time, and delayed messages.
 
     The model can recover from the error of a call that nobody decided.
     """
@@ -41,8 +42,9 @@ def wake(state: State, command: Wake) -> Judgement:
     due = tuple(one.seq for one in state.delayed if one.due_at <= command.now)
     if due:
         draft.emit(InputDue(at=command.now, message_seqs=due))
+    _stop_in_time(draft)
     known, looks = {*command.reads(state, command.spec)}, {}
-    for call in state.calls.due(command.now):
+    for call in draft.state.calls.due(command.now):
         one = call.suspension
         if one is None or not known.issuperset(call.places_of_timeout(command.spec)):
             continue
@@ -58,9 +60,22 @@ def wake(state: State, command: Wake) -> Judgement:
     return replace(judged, due_at=_due_at(draft.state, again)) if again else judged
 
 
+def _stop_in_time(draft: Draft) -> None:
+    """Stop a turn that has gone on for too long: what runs and what waits ends, as of a turn that is cancelled."""
+    turn = draft.state.turn
+    reached = None if turn is None else stopping.by_time(turn, draft.spec, draft.now)
+    if reached is None:
+        return
+    for call in draft.state.calls.open():
+        why = why_cancelled(call, stopping.CUT_SHORT.format(reached.detail))
+        give_up(draft, call, why, by=SettledBy.CANCELLATION)
+    stop(draft, reached)
+
+
 def _due_at(state: State, again: Mapping[str, int]) -> int | None:
     """When something is due (ms UTC), if the clients for these calls are looked after again at these times."""
     times = [one.due_at for one in state.delayed[:1]]
+    times += [] if state.turn is None or state.turn.due_at is None else [state.turn.due_at]
     for call in (*state.calls.awaiting(), *state.calls.held()):
         at, one = again.get(call.tool_call_id), call.suspension
         due_at = call.due_at if at is None or one is None else min(at, one.expires_at)

@@ -21,13 +21,13 @@ from holdfast.conversation.records.event_base import FailureReason, StopReason
 from holdfast.conversation.records.events import ModelAnswered, RequestedCall, SettledBy, TurnCompleted, TurnStarted
 from holdfast.conversation.records.idempotency import call_key
 from holdfast.conversation.records.proposed_call import ProposedCall
-from holdfast.conversation.records.state import State
+from holdfast.conversation.records.state import State, Turn
 from holdfast.conversation.terms import questions
 from holdfast.conversation.terms.approvers import MOST_BYTES, joined
 from holdfast.conversation.terms.decisions import SuspensionKind
 from holdfast.conversation.terms.grants import LONGEST_VALUE, MOST_TARGETS, CallTarget
 from holdfast.conversation.terms.rule_verdict import RuleEffect, RuleVerdict
-from holdfast.conversation.terms.spec import Approval, Executor, OnLost, ToolSpec
+from holdfast.conversation.terms.spec import AgentSpec, Approval, Executor, OnLost, ToolSpec
 from holdfast.conversation.text import jsontext, schema
 from holdfast.conversation.text.envelope import failure
 
@@ -107,7 +107,7 @@ def turn_prepared(state: State, command: TurnPrepared) -> Judgement:
             spec_digest=spec.digest if spec is not None else "",
             code=command.code,
             max_model_calls=spec.limits.max_model_calls if spec is not None else 1,
-            counted=spec is not None and spec.stop is not None,
+            **_stops(spec, command.now),
             traceparent=command.trace,
         )
     )
@@ -117,15 +117,24 @@ def turn_prepared(state: State, command: TurnPrepared) -> Judgement:
     return draft.done()
 
 
+def _stops(spec: AgentSpec | None, now: int) -> dict[str, Any]:
+    """What the beginning of a turn says of its agent's `Stop`."""
+    if spec is None or spec.stop is None:
+        return {}
+    if spec.stop.timeout_s is None:
+        return {"counted": True}
+    return {"counted": True, "ends_at": now + max(round(spec.stop.timeout_s * 1000), 1), "waits": spec.stop.waits}
+
+
 def model_replied(state: State, command: ModelReplied) -> Judgement:
     """Record the model's message; each of its calls runs, is held, is suspended or gets an error result."""
     if state.turn is None:
         return Judgement(ignored=LATE.why)
-    draft = drafted(state, command)
+    draft, stopping_by = drafted(state, command), state.turn.stopping
     too_much = _too_much(command)
     if too_much is not None:
         reason, error = too_much
-        fail(draft, error, reason)
+        _give_up(draft, error, reason)
         return draft.done()
     calls = delegating.fitting([_clean(call) for call in command.calls], command.limits)
     scope = f"{state.conversation_id}/{command.effect_id}"
@@ -142,23 +151,30 @@ def model_replied(state: State, command: ModelReplied) -> Judgement:
         )
     )
     stopped = STOPPED.get(command.finish_reason or "")
-    if stopped is not None and (proposed or not command.content):
+    if stopping_by is not None:
+        stop(draft, stopping_by, proposed)
+    elif stopped is not None and (proposed or not command.content):
         _cut_off(draft, proposed, stopped)
-    elif proposed and draft.state.turn is not None and (reached := stopping.by_answer(draft.state.turn, draft.spec)):
+    elif proposed and (reached := stopping.by_answer(draft.state.turn or state.turn, draft.spec, command.now)):
         stop(draft, reached, proposed)
     elif proposed or command.finish_reason == PAUSED:
         _take_up(draft, proposed, seq)
         advance(draft)
-    elif stopped is not None or state.turn.model_calls + 1 >= state.turn.max_model_calls or not join(draft):
+    elif stopped is not None or _calls_no_more(state.turn, command.now) or not join(draft):
         draft.emit(TurnCompleted(at=command.now, turn_id=state.turn.turn_id, reply_seq=seq, stopped=stopped))
     return draft.done()
+
+
+def _calls_no_more(turn: Turn, now: int) -> bool:
+    """Whether a turn has no model call after this one, whatever there is to answer."""
+    return turn.model_calls + 1 >= turn.max_model_calls or turn.is_overdue(now)
 
 
 def _cut_off(draft: Draft, proposed: Mapping[str, ProposedCall], stopped: StopReason) -> None:
     """Go on after an answer that is cut off inside its calls, or fail the turn. None of the calls runs."""
     turn, words = draft.state.turn, CUT_OFF.format(stopped)  # nothing shows where the last call is cut off
     goes_on = turn is not None and 0 < turn.cut <= MOST_CUT and turn.model_calls < turn.max_model_calls
-    if turn is not None and goes_on and (reached := stopping.by_answer(turn, draft.spec)):
+    if turn is not None and goes_on and (reached := stopping.by_answer(turn, draft.spec, draft.now)):
         stop(draft, reached, proposed)
         return
     for call_id in proposed:
@@ -176,12 +192,22 @@ def _requested(call_id: str, call: ProposedCall) -> RequestedCall:
 
 
 def model_failed(state: State, command: ModelFailed) -> Judgement:
-    """Fail the turn; the conversation can go on."""
+    """Fail the turn, or complete it if it stops anyway; the conversation can go on."""
     if state.turn is None:
         return Judgement(ignored=LATE.why)
     draft = Draft(state, command)
-    fail(draft, jsontext.clean(command.error), command.reason)
+    _give_up(draft, jsontext.clean(command.error), command.reason)
     return draft.done()
+
+
+def _give_up(draft: Draft, error: str, reason: FailureReason | None) -> None:
+    """End the turn without an answer to its model call."""
+    turn = draft.state.turn
+    if turn is not None and turn.stopping is not None:
+        detail = stopping.WORDLESS.format(turn.stopping.detail, error)
+        stop(draft, turn.stopping.model_copy(update={"detail": detail}))
+    else:
+        fail(draft, error, reason)
 
 
 def run_over(state: State, command: RunFinished | RunSuspended | RunRuled | RunLost) -> Judgement:

@@ -23,11 +23,12 @@ from holdfast.conversation.records.events import (
     InputJoined,
     RunScheduled,
     SettledBy,
+    StopReached,
     SuspensionSettled,
     TurnCompleted,
     TurnFailed,
 )
-from holdfast.conversation.records.state import State
+from holdfast.conversation.records.state import Reached, State
 from holdfast.conversation.terms.decisions import DecisionRecord, SuspensionKind
 from holdfast.conversation.terms.delegation import Delegation
 from holdfast.conversation.terms.grants import covering, tool_target
@@ -411,16 +412,16 @@ def _of_review(asked: RunSuspended, now: int, timeout_s: float) -> dict[str, obj
 def advance(draft: Draft) -> None:
     """Let held calls begin whose turn it is. Once no call is open, the turn goes on: steered messages join it.
 
-    It fails if its model calls are used up. A model call that goes on is not disturbed.
+    It fails if its model calls are used up. A model call that goes on is not disturbed, and nothing follows on the last one.
     """
     turn = draft.state.turn
-    if turn is None:
+    if turn is None or turn.stopping is not None:
         return
     for call in _ready(draft):
         begin(draft, call, **_held(draft, call))
     if draft.state.calls.any_open or draft.calls_model:
         return
-    reached = stopping.by_results(turn, draft.spec)
+    reached = stopping.by_results(turn, draft.spec, draft.now)
     if reached is not None:
         stop(draft, reached)
     elif turn.model_calls >= turn.max_model_calls:
@@ -444,13 +445,19 @@ def join(draft: Draft) -> bool:
     return True
 
 
-def stop(draft: Draft, reached: stopping.Reached, calls: Iterable[str] = ()) -> None:
-    """Complete the current turn with its last answer, by the agent's `Stop`; these calls of that answer do not run."""
+def stop(draft: Draft, reached: Reached, calls: Iterable[str] = ()) -> None:
+    """End the current turn by the agent's `Stop`, at once or after the model's last words.
+
+    These calls of its last answer do not run.
+    """
     turn = draft.state.turn
     if turn is None:
         return
     for call_id in calls:
         finish(draft, call_id, failure(stopping.NOT_RUN.format(reached.detail)), by=SettledBy.REFUSAL)
+    if turn.stopping is None and stopping.asks_for_last_words(turn, draft.spec):
+        draft.emit(StopReached(at=draft.now, turn_id=turn.turn_id, reason=reached.reason, detail=reached.detail))
+        return
     about = {"turn_id": turn.turn_id, "reply_seq": turn.answered_at}
     draft.emit(TurnCompleted(at=draft.now, **about, stopped=reached.reason, detail=reached.detail))
 

@@ -9,8 +9,8 @@ from holdfast.conversation.records import events
 from holdfast.conversation.records.calls import Call, CallStatus, ClientClaim, Snoozed, Suspension, Vote
 from holdfast.conversation.records.event_base import ChainLink, OfTurn, StopReason
 from holdfast.conversation.records.events import Event, SettledBy
-from holdfast.conversation.records.rounds import NO_CALLS
-from holdfast.conversation.records.state import LastTurn, Queued, State, Turn
+from holdfast.conversation.records.rounds import NO_CALLS, WaitsFor
+from holdfast.conversation.records.state import LastTurn, Queued, Reached, State, Turn
 from holdfast.conversation.terms.approvers import gave, with_fulfilled
 from holdfast.conversation.terms.decisions import DecisionKind, SuspensionKind
 from holdfast.conversation.terms.presence import mark_of
@@ -24,7 +24,20 @@ def evolve(state: State, event: Event) -> State:
     """The state after the event, which directly follows everything folded so far."""
     changes: dict[str, object] = {"seq": state.seq + 1, "updated_at": event.at}
     head = event.head if isinstance(event, ChainLink) else ""
-    return _apply(state, event).model_copy(update=changes | {"audit_head": head} if head else changes)
+    after = _apply(state, event)
+    if after.turn is not None and after.turn.ends_at:
+        after = _timed(after, after.turn, event.at)
+    return after.model_copy(update=changes | {"audit_head": head} if head else changes)
+
+
+def _timed(state: State, turn: Turn, at: int) -> State:
+    """The state with the time of its turn, which stands still while it waits for people."""
+    waits = not turn.waits and state.waits_for is WaitsFor.PEOPLE
+    if waits == bool(turn.waiting_since):
+        return state
+    if waits:
+        return _with_turn(state, waiting_since=at)
+    return _with_turn(state, waiting_since=0, ends_at=turn.ends_at + max(at - turn.waiting_since, 0))
 
 
 def _apply(state: State, event: Event) -> State:  # noqa: C901, PLR0911, PLR0912 - one case for each event
@@ -71,8 +84,11 @@ def _apply(state: State, event: Event) -> State:  # noqa: C901, PLR0911, PLR0912
             return _claimed(state, event)
         case events.CallResolved():
             return _call_resolved(state, event)
+        case events.StopReached():
+            reached = Reached(reason=event.reason, detail=event.detail)
+            return _with_turn(state, stopping=reached, ends_at=0)  # its last call has the time of any model call
         case events.TurnCompleted():
-            return _turn_over(state, event, "completed", reply_seq=event.reply_seq)
+            return _turn_over(state, event, "completed", reply_seq=event.reply_seq, stopped=event.stopped)
         case events.TurnFailed():
             return _turn_over(state, event, "failed")
         case events.TurnCancelled():

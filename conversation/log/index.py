@@ -8,7 +8,7 @@ from typing import TypeVar
 from holdfast.conversation.record import Record
 from holdfast.conversation.records import events as recorded
 from holdfast.conversation.records.calls import Call, CallStatus
-from holdfast.conversation.records.event_base import CallEvent, ChainLink, Note
+from holdfast.conversation.records.event_base import CallEvent, ChainLink, Note, StopReason
 from holdfast.conversation.records.events import CallResolved, Event, GivenRevoked, SuspensionSettled, VoteCast
 from holdfast.conversation.records.idempotency import (
     IdempotencyRecord,
@@ -63,6 +63,11 @@ class PendingEntry(Record):
 def has_given(state: State) -> bool:
     """Whether the conversation has grants, or votes on pending calls."""
     return not state.ended and (bool(state.grants) or state.calls.any_voted)
+
+
+def stopped_by(state: State) -> StopReason | None:
+    """What stopped the conversation's last turn, or cut its reply off; None if nothing did."""
+    return None if state.last is None else state.last.stopped
 
 
 def pending_entries(state: State) -> tuple[PendingEntry, ...]:

@@ -21,7 +21,10 @@ class BeginTurn:
 
 @dataclass(frozen=True)
 class CallModel:
-    """Call the model with the transcript up to and including `upto_seq`; the turn's message is at `message_seq`."""
+    """Call the model with the transcript up to and including `upto_seq`; the turn's message is at `message_seq`.
+
+    `stopped` is the bound, in words, that the turn has reached: the model is asked for its last words, without tools.
+    """
 
     kind: ClassVar = "call_model"
     effect_id: str
@@ -29,6 +32,7 @@ class CallModel:
     code: str
     upto_seq: int
     message_seq: int = 0
+    stopped: str = ""
 
 
 @dataclass(frozen=True)
@@ -94,6 +98,7 @@ def outstanding(state: State) -> tuple[Effect, ...]:
                 code=turn.code,
                 upto_seq=state.seq,
                 message_seq=turn.message_seq,
+                stopped="" if turn.stopping is None else turn.stopping.detail,
             ),
         )
     return tuple(_run_tool(state, turn, call) for call in turn.calls.running())

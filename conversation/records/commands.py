@@ -393,7 +393,8 @@ class Wake(Advancing, Looking):
         """Whether anything is due besides a look at the clients, which mostly changes nothing."""
         delayed = any(one.due_at <= now for one in state.delayed[:1])
         waits = (one.suspension is None or one.suspension.acts_at <= now for one in state.calls.due(now))
-        return not state.ended and (delayed or any(waits))
+        overdue = state.turn is not None and state.turn.is_overdue(now)
+        return not state.ended and (delayed or overdue or any(waits))
 
     def reads(self, state: State, spec: AgentSpec | None) -> tuple[int, ...]:
         """The `seq` of what follows at the deadlines and of held calls' prompts."""

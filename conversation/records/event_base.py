@@ -18,6 +18,7 @@ class StopReason(StrEnum):
     TOKENS = "tokens"
     ERRORS = "errors"  # Stop.errors: so many results in a row failed
     TOOL = "tool"  # Stop.tool: a call of this tool has its result
+    TIMEOUT = "timeout"  # Stop.timeout_s
     LOOP = "loop"  # Stop.loop: the model asked again for a call with the same arguments
 
 

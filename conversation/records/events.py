@@ -11,16 +11,19 @@ from pydantic import Field
 from holdfast.conversation.record import Record
 from holdfast.conversation.terms.decisions import DecisionRecord, SuspensionKind
 from holdfast.conversation.terms.delegation import Delegation, Parent
-from holdfast.conversation.terms.grants import Grant
 from holdfast.conversation.terms.overrides import Overrides
 from holdfast.conversation.terms.parts import Attachment, Part
-from holdfast.conversation.terms.principal import Principal, Proof
+from holdfast.conversation.terms.principal import Principal
 from holdfast.conversation.terms.spec import Approval, Choice, Executor, Resume
 from holdfast.conversation.terms.stages import OnTimeout
 from holdfast.conversation.text.jsontext import JsonText
 from holdfast.errors import SettledBy as SettledBy  # noqa: PLC0414 - it is an event's word, and stands where an error has it too
 
 from .event_base import CallEvent, ChainLink, EventBase, FailureReason, OfTurn, StopReason
+from .grant_events import GivenRevoked as GivenRevoked  # noqa: PLC0414 - an event like the others
+from .grant_events import GrantGiven as GrantGiven  # noqa: PLC0414 - an event like the others
+from .grant_events import GrantRevoked as GrantRevoked  # noqa: PLC0414 - an event like the others
+from .grant_events import WithdrawnVote as WithdrawnVote  # noqa: PLC0414 - what one of them holds
 from .input_events import InputDue as InputDue  # noqa: PLC0414 - an event like the others
 from .input_events import InputJoined as InputJoined  # noqa: PLC0414 - an event like the others
 from .input_events import InputRescheduled as InputRescheduled  # noqa: PLC0414 - an event like the others
@@ -98,6 +101,8 @@ class TurnStarted(OfTurn):
         max_model_calls: How many model calls it may have (`Limits.max_model_calls`).
         traceparent: The trace context of the turn's first span.
         counted: Whether what its `Stop` bounds is counted.
+        ends_at: When its `Stop` ends it, in integer milliseconds UTC, if it never waits for people; 0: never.
+        waits: Whether the time in which it waits for people counts, too.
     """
 
     kind: Literal["turn_started"] = "turn_started"
@@ -107,6 +112,8 @@ class TurnStarted(OfTurn):
     max_model_calls: int
     traceparent: str | None = None
     counted: bool = False
+    ends_at: int = 0
+    waits: bool = False
 
 
 class RequestedCall(Record):
@@ -313,11 +320,24 @@ class CallResolved(ChainLink):
     attached: tuple[Attachment, ...] = ()
 
 
+class StopReached(OfTurn):
+    """The turn has reached a bound of its agent's `Stop`: one more model call follows, without tools, and then its end.
+
+    Attributes:
+        reason: The kind of the bound.
+        detail: The bound, in words.
+    """
+
+    kind: Literal["stop_reached"] = "stop_reached"
+    reason: StopReason
+    detail: str
+
+
 class TurnCompleted(OfTurn):
     """The turn ended with the model's final answer.
 
     Attributes:
-        reply_seq: The `seq` of the `model_answered` that has the reply.
+        reply_seq: The `seq` of the `model_answered` that has the reply; 0 if the turn was stopped before any.
         stopped: What cut the reply off, or stopped the turn; None if the reply is whole.
         detail: The bound of the agent's `Stop` that was reached, in words; empty otherwise.
     """
@@ -371,65 +391,6 @@ class PendingCancelled(OfTurn, ChainLink):
     principal: Principal | None = None
 
 
-class GrantGiven(ChainLink):
-    """An approver lets more than the approved call run without asking.
-
-    Attributes:
-        grant: The grant; its `seq` is that of the decision that gave it.
-    """
-
-    kind: Literal["grant_given"] = "grant_given"
-    grant: Grant
-
-
-class GrantRevoked(ChainLink):
-    """A grant was ended before its time.
-
-    Attributes:
-        grant_id: The grant.
-        request_id: The revocation's idempotency key.
-        reason: The reason of the revocation.
-        principal: Who revoked it, and how that was proven; None if unknown.
-    """
-
-    kind: Literal["grant_revoked"] = "grant_revoked"
-    grant_id: str
-    request_id: str
-    reason: str = ""
-    principal: Principal | None = None
-
-
-class WithdrawnVote(Record):
-    """A vote that no longer counts: its suspension, and the `seq` of earlier votes, assignments and comments there."""
-
-    suspension_id: str
-    noted: tuple[int, ...] = ()
-
-
-class GivenRevoked(ChainLink):
-    """The grants and open votes of one principal were ended.
-
-    Attributes:
-        by: The id of the principal who had given them.
-        proof: How that principal had been proven; None: in any way.
-        grants: The grants that were ended.
-        votes: The votes that were withdrawn.
-        request_id: The revocation's idempotency key; None if Holdfast ended them, since their giver may no longer decide a call
-            that was about to run.
-        reason: The reason of the revocation.
-        principal: Who revoked them, and how that was proven; None if unknown.
-    """
-
-    kind: Literal["given_revoked"] = "given_revoked"
-    by: str
-    proof: Proof | None = None
-    grants: tuple[str, ...] = ()
-    votes: tuple[WithdrawnVote, ...] = ()
-    request_id: str | None = None
-    reason: str = ""
-    principal: Principal | None = None
-
-
 class NothingCancelled(EventBase):
     """A cancellation found nothing to cancel. Only logs up to record version 5 have this event.
 
@@ -479,6 +440,7 @@ Event: TypeAlias = Annotated[
     | CallClaimed
     | CallGivenBack
     | CallResolved
+    | StopReached
     | TurnCompleted
     | TurnFailed
     | TurnCancelled

@@ -14,6 +14,7 @@ from holdfast.conversation.terms.grants import Grant
 from holdfast.conversation.terms.spec import AgentSpec, Execution
 
 from .calls import Call
+from .event_base import StopReason
 from .rounds import NO_CALLS, Round, WaitsFor
 
 
@@ -50,6 +51,13 @@ class Queued(Record):
     traceparent: str | None = None
 
 
+class Reached(Record):
+    """The bound of the agent's `Stop` that a turn has reached, and the words for it."""
+
+    reason: StopReason
+    detail: str
+
+
 class Turn(Record):
     """The current turn; `answered_at` is the `seq` of the model's last message.
 
@@ -57,6 +65,10 @@ class Turn(Record):
     `delegated` counts the conversations that its calls were given: their children, and those that may stand below them.
     `traceparent` is the trace context of its first span, `latest` that of the last span in the log, if that is another.
     `cut` counts the last answers that were cut off inside their calls, in a row.
+    `counted` says whether what its agent's `Stop` bounds is counted: `rounds`, `tokens`, `errors` in a row, and digests of the
+    calls that were `asked` for. Once it is `stopping`, its last model call is outstanding. Its time is over at `ends_at` (ms
+    UTC; 0: never). That stands still while the turn waits for people, since `waiting_since` (0: it does not wait), unless such
+    time counts, too (`waits`).
     """
 
     turn_id: str
@@ -78,6 +90,19 @@ class Turn(Record):
     errors: int = 0
     asked: tuple[str, ...] = ()
     cut: int = 0
+    stopping: Reached | None = None
+    ends_at: int = 0
+    waits: bool = False
+    waiting_since: int = 0
+
+    @property
+    def due_at(self) -> int | None:
+        """When (ms UTC) it is stopped, as far as that is known; None if no time is."""
+        return None if not self.ends_at or self.waiting_since else self.ends_at
+
+    def is_overdue(self, now: int) -> bool:
+        """Whether it is to be stopped at `now` (ms UTC), since it has gone on for so long."""
+        return self.due_at is not None and self.due_at <= now
 
     @property
     def asked_at(self) -> tuple[int, ...]:
@@ -86,8 +111,8 @@ class Turn(Record):
 
     @property
     def model_effect_id(self) -> str:
-        """The id of the next model call."""
-        return f"{self.turn_id}.m{self.model_calls + 1}"
+        """The id of the next model call; the one for the last words is never an earlier one that was not answered."""
+        return f"{self.turn_id}.m{self.model_calls + 1}" if self.stopping is None else f"{self.turn_id}.last"
 
     @property
     def batch_id(self) -> str:
@@ -100,12 +125,16 @@ class Turn(Record):
 
 
 class LastTurn(Record):
-    """How the last turn ended; `seq` is that of the terminal event, `reply_seq` that of the model's final answer."""
+    """How the last turn ended; `seq` is that of the terminal event, `reply_seq` that of the model's final answer.
+
+    `stopped` is what stopped it, or cut its reply off.
+    """
 
     turn_id: str
     outcome: Literal["completed", "failed", "cancelled"]
     seq: int
     reply_seq: int | None = None
+    stopped: StopReason | None = None
 
 
 class State(Record):
@@ -172,8 +201,12 @@ class State(Record):
 
     @property
     def due_at(self) -> int | None:
-        """When something is due for a call or a delayed message, in milliseconds UTC; None if nothing waits for a time."""
-        times = (self.calls.due_at, self.delayed[0].due_at if self.delayed else None)
+        """When something is due for the turn, a call or a delayed message (ms UTC); None if nothing waits for a time."""
+        times = (
+            self.calls.due_at,
+            self.delayed[0].due_at if self.delayed else None,
+            None if self.turn is None else self.turn.due_at,
+        )
         return None if self.ended else min((at for at in times if at is not None), default=None)
 
     @property

@@ -3,7 +3,8 @@
 `{"ok": true, "result": ...}` or `{"ok": false, "error": ...}`. A client's result also has `"untrusted": true`. The result of a
 call that was delegated also has `"conversation"`, the id of the child, and `"cut_from_bytes"` if it is only the
 beginning of the answer. The result of a call with edited arguments also has `"edited_arguments"`: those that it ran with, or
-`true` if they are long. The verdict of a review is a result with its own `"_kind"`. Values from people, clients and tools stand
+`true` if they are long. The verdict of a review is a result with its own `"_kind"`; so is
+what asks a model for its last words, which is no result. Values from people, clients and tools stand
 inside as JSON, so none of them can pose as an envelope.
 """
 
@@ -12,6 +13,12 @@ from .jsontext import JsonText
 
 REVIEWED = "holdfast.human_review_decision"
 """The `_kind` of the result of a review."""
+TURN_ENDS = "holdfast.turn_ends"
+"""The `_kind` of what the model reads before its last words."""
+LAST_WORDS = (
+    "This turn has reached a bound of its agent and ends with your next message. No tools are offered any more, and a call "
+    "would not run. Say what has been done, what has been found, and what is left to do."
+)
 EDITED_BYTES = 4 * 1024
 """The longest edited arguments that an envelope repeats, in bytes of their JSON text."""
 
@@ -41,6 +48,11 @@ def told(content: JsonText, source: str, *, ok: bool, of_bytes: int = 0) -> Json
 def reviewed(verdict: str, notes: str) -> JsonText:
     """The envelope of a person's verdict on a review."""
     return success(jsontext.dumps({"_kind": REVIEWED, "decision": verdict, "notes": notes}))
+
+
+def turn_ends(bound: str) -> JsonText:
+    """The envelope that asks the model for its last words; `bound` says what the turn has reached."""
+    return jsontext.dumps({"_kind": TURN_ENDS, "bound": bound, "told": LAST_WORDS})
 
 
 def edited(envelope: JsonText, arguments: JsonText | None = None) -> JsonText:

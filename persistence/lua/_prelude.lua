@@ -117,8 +117,8 @@ local function index_key(prefix, name, agent, other)
   return prefix .. name
 end
 
--- A head's entry for the lists: {agent, status, created_at, number of open suspensions, true if it has grants or votes}; nil if it
--- is malformed. In index version 1 a list of the open suspensions stands in place of their number.
+-- A head's entry for the lists: {agent, status, created_at, number of open suspensions, true if it has grants or votes, what stopped
+-- its last turn if anything did}; nil if it is malformed. In index version 1 a list of the open suspensions stands in place of their number.
 local function standing(packed)
   local ok, idx = pcall(cmsgpack.unpack, packed)
   if not ok or type(idx) ~= 'table' then return nil end
@@ -139,6 +139,7 @@ local function listed(prefix, conversation, idx)
     local member = string.format('%015d|%s', idx[3], conversation)
     for _, key in ipairs(keys_of(prefix, 'conversations', idx[1], idx[2])) do found[key] = member end
     if idx[5] then found[prefix .. 'conversations:given'] = member end
+    if idx[6] then found[prefix .. 'conversations:stopped'] = member end
   end
   return found
 end
@@ -156,7 +157,7 @@ end
 -- reason if one of the keys is no sorted set.
 local function changes(prefix, conversation, before, after, opened, closed)
   local gone, come = {}, {}
-  if not before or before[1] ~= after[1] or before[2] ~= after[2] or before[3] ~= after[3] or before[5] ~= after[5] then
+  if not before or before[1] ~= after[1] or before[2] ~= after[2] or before[3] ~= after[3] or before[5] ~= after[5] or before[6] ~= after[6] then
     local old, new = listed(prefix, conversation, before), listed(prefix, conversation, after)
     for key, member in pairs(old) do if new[key] ~= member then gone[#gone + 1], gone[#gone + 2] = key, member end end
     for key, member in pairs(new) do if old[key] ~= member then come[#come + 1], come[#come + 2] = key, member end end

@@ -16,7 +16,7 @@ local waits, paused = h[5] and busy == '1', prefix .. 'paused' -- only its deadl
 if waits and not is(paused, 'zset') then return {'corrupt', 'those released as paused are no sorted set'} end
 local plain = standing(packed)
 if not plain then return {'corrupt', 'arguments: the index entries'} end
-local shown = h[4] and {plain[1], 'quarantined', plain[3], plain[4], plain[5]} or plain
+local shown = h[4] and {plain[1], 'quarantined', plain[3], plain[4], plain[5], plain[6]} or plain
 local old = standing(h[2] or '') -- nil if it is unreadable: pruning removes what is left of it
 local ok, opened = pcall(cmsgpack.unpack, ARGV[7] or '')
 if not ok or type(opened) ~= 'table' or not suspensions(opened) then return {'corrupt', 'arguments: the suspensions'} end

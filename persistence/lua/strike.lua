@@ -26,7 +26,7 @@ end
 local before = standing(h[4] or '') -- nil if unreadable
 local after, gone, come = nil, {}, {}
 if before then
-  after = {before[1], 'quarantined', before[3], before[4], before[5]}
+  after = {before[1], 'quarantined', before[3], before[4], before[5], before[6]}
   gone, come = changes(prefix, conversation, before, after)
   if not gone then return {'corrupt', come} end
 end

@@ -85,6 +85,7 @@ from holdfast.conversation.terms.parts import FilePart, ImagePart, TextPart
 from holdfast.conversation.terms.rule_verdict import RuleEffect, RuleVerdict
 from holdfast.conversation.terms.spec import NoticeKind, NotifySpec, UnattendedApprovals, UnattendedQuestions, UnattendedSpec
 from holdfast.conversation.terms.stages import Default, OnTimeout, Stage
+from holdfast.conversation.terms.stopping import Then
 from holdfast.persistence import Appended, AppRecord, RedisStore, codec
 
 BEGAN_AT = 1_700_000_000_000
@@ -210,6 +211,10 @@ STOPPED = {
     )
 }
 """The agent as its turns stop, by why."""
+TIMED = [DESK.model_copy(update={"tools": DESK.tools[:3], "stop": Stop(timeout_s=90, waits=waits)}) for waits in (False, True)]
+"""The agent as its turns have so much time; in the second one, time counts in which they wait for people."""
+TALKS = DESK.model_copy(update={"tools": DESK.tools[:3], "stop": Stop(errors=1, then=Then.LAST_WORDS)})
+"""The agent as the model has the last word of turns that stop."""
 LATE_IN_TURN = LATE.model_copy(update={"execution": Execution.SEQUENTIAL})
 FALLING_BACK = DESK.model_copy(
     update={
@@ -232,7 +237,7 @@ FALLING_BACK = DESK.model_copy(
 )
 """The agent whose model gives way to another, and whose messages may choose one."""
 OVERRIDES = Overrides(model="test/large", temperature=0.5, max_tokens=100, top_p=0.75, reasoning_effort="low")
-LATER = (FALLING_BACK, CLERK, BOARD, CALM, NIGHT, LATE, LATE_IN_TURN, AT_CLIENTS, *STOPPED.values())
+LATER = (FALLING_BACK, CLERK, BOARD, CALM, NIGHT, LATE, LATE_IN_TURN, AT_CLIENTS, *STOPPED.values(), *TIMED, TALKS)
 """The specs that its turns have besides the first one."""
 SHOP = AppRecord(
     app="shop.app:app",
@@ -282,6 +287,12 @@ class Recorder:
             plain = asked[0].model_dump(mode="json", exclude_defaults=True)
             line = {"asked": {"kind": asked[0].kind, **plain}, "reply": reply.model_dump(mode="json")}
         await self.notes(step, **line)
+
+    async def together(self, step: str, *askings: Asking) -> None:
+        """Commands that are written in one append."""
+        self.now += 1000
+        await self.writer.do(*askings, now=self.now)
+        await self.notes(step)
 
     async def writes(self, step: str, event: Event) -> None:
         """An event that no command leads to yet."""
@@ -902,6 +913,21 @@ async def stops(tells: Recorder) -> None:
         if reason is StopReason.ERRORS:
             await tells.runs(f"{reason}_2", "lookup", ok=False)
             await tells.decides("no refund", f"{reason}_3", Deny())
+    for number, spec in enumerate(TIMED):
+        tells.writer.spec = spec
+        await tells.does("a message comes", steps.send("how long?", message_id=f"m-timed-{number}"))
+        await tells.does("its turn begins", steps.begin())
+        await tells.model("the model asks for a refund", (f"timed_{number}", "refund"))
+        if number == 0:
+            await tells.decides("no refund", f"timed_{number}", Deny())
+        await tells.does("its time is over", steps.wake(), after_s=200)
+    tells.writer.spec = TALKS
+    await tells.does("a message comes", steps.send("in short?", message_id="m-short"))
+    await tells.does("its turn begins", steps.begin())
+    asked = ProposedCall(tool_call_id="words_1", name="refund", arguments='{"amount":5}')
+    denied = steps.resolve(Deny(), "words_1", decision_id="d-words")
+    await tells.together("the model asks for a refund, and gets none", steps.call(asked), denied)  # which brings a snapshot
+    await tells.model("the model says its last words, and asks for more", ("words_2", "lookup"), content="All is well.")
     tells.writer.spec = DESK
 
 

@@ -17,7 +17,9 @@ from holdfast.conversation.records.events import (
     InputRescheduled,
     RunScheduled,
     SettledBy,
+    StopReached,
     SuspensionSettled,
+    TurnStarted,
 )
 from holdfast.conversation.terms.rule_verdict import RuleEffect
 from holdfast.persistence import PAUSE_LAG_MS, RunStatus, TakeoverReason
@@ -296,8 +298,14 @@ class Ledger:
 
     # -- what the model was asked ------------------------------------------------------------------------------------
 
-    def requested(self, conversation_id, effect_id, messages):
+    def requested(self, request, messages):
         """The model is called: once for each effect, and once more for each worker that ended or time the store went back."""
+        conversation_id, effect_id = request.conversation_id, request.effect_id
+        due = _reached_in(self.log(conversation_id).events[: request.upto_seq])
+        if request.stopped != due and not self.times_set_back:  # it is what keeps tools from a request
+            self.wrong(
+                "%s: %s is asked for as %r, and the turn has reached %r", conversation_id, effect_id, request.stopped, due
+            )
         self.requests[conversation_id, effect_id] += 1
         self.read[conversation_id].update(message["content"] for message in messages if message["role"] == "user")
         if self.requests[conversation_id, effect_id] > 1 + self.worker_ends + self.times_set_back:
@@ -386,6 +394,16 @@ class Ledger:
     def answered(self, asked, answer, error):
         asked.answer, asked.error = answer, error
         asked.answered_at, asked.to_seq = self._loop.time(), self.length(asked.conversation_id)
+
+
+def _reached_in(events):
+    """The bound that the turn has reached which goes on at the end of these events; empty if none."""
+    for event in reversed(events):
+        if isinstance(event, StopReached):
+            return event.detail
+        if isinstance(event, TurnStarted):
+            break
+    return ""
 
 
 def _kinds(events):

@@ -56,6 +56,7 @@ from holdfast.conversation.records.events import (
     VoteCast,
 )
 from holdfast.conversation.terms.decisions import DecisionKind
+from holdfast.conversation.window import closing
 from holdfast.errors import (
     CorruptStore,
     HoldfastError,
@@ -76,6 +77,7 @@ from .input_oracles import every_message_has_its_end
 from .rule_oracles import rules_are_behind_denials
 from .shop import agent_of
 from .stage_oracles import deadlines_act_in_their_turn
+from .stop_oracles import turns_stop_at_their_bounds
 from .trace import shown
 from .vote_oracles import calls_are_decided_by_those_who_may
 
@@ -111,6 +113,7 @@ def judge(world):
         rules_are_behind_denials(world.ledger, history)
         calls_are_decided_by_those_who_may(world.ledger, history)
         deadlines_act_in_their_turn(world.ledger, history)
+        turns_stop_at_their_bounds(world, history)
         grants_are_behind_what_runs(world.ledger, history)
         the_chain_verifies(world.ledger, history)
         notices_were_told(world, history)
@@ -240,7 +243,9 @@ def _answers_are_those_to_this_log(world, history):
     transcript = Transcript()
     for seq, event in enumerate(history.events, 1):
         if isinstance(event, ModelAnswered):
-            due = world.model.to(history.conversation_id, event.effect_id, transcript.messages())
+            stopping = history.states[seq - 1].turn.stopping
+            messages = [*transcript.messages(), *closing("" if stopping is None else stopping.detail)]
+            due = world.model.to(history.conversation_id, event.effect_id, messages)
             if isinstance(due, ModelFailed) or _said(due) != _said(event):
                 world.ledger.wrong("%s: %s answers something else than this log", history.conversation_id, event.effect_id)
         try:

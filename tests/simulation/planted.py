@@ -21,6 +21,7 @@ from . import (
     input_bugs,
     rule_bugs,
     stage_bugs,
+    stop_bugs,
     vote_bugs,
 )
 from .seed import simulate
@@ -57,6 +58,7 @@ PLANTED = (
     *grant_bugs.GRANTED,
     *vote_bugs.VOTING,
     *stage_bugs.STAGED,
+    *stop_bugs.STOPPED,
     *guest_bugs.GUESTS,
     *courier_bugs.COURIERS,
     *child_bugs.CHILDREN,

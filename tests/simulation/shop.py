@@ -6,7 +6,7 @@ import zlib
 
 from holdfast.actors.signature import sealed
 from holdfast.agent import Agent, App, Suspend, Tool, ToolContext, delegate
-from holdfast.conversation import Answer, Approvers, Deny, Escalate, Limits, ModelFailed, ModelReplied, Review, Target
+from holdfast.conversation import Answer, Approvers, Deny, Escalate, Limits, ModelFailed, ModelReplied, Review, Stop, Target
 from holdfast.conversation.records.commands import ProposedCall
 from holdfast.conversation.terms.spec import NoticeKind, NotifySpec
 from holdfast.persistence import AppRecord
@@ -101,6 +101,11 @@ LIMITS = Limits(
 ASKED = {"desk": {"deadline_s": 5}, "clerk": {"deadline_s": 50, "approval": "required"}, "board": {"deadline_s": 80}}
 """The agents, and how each is asked by the others."""
 EXECUTIONS = {"desk": "parallel", "clerk": "sequential", "board": "batch"}
+STOPS = {
+    "scout": Stop(rounds=2, errors=2, loop=3, timeout_s=9, then="last_words"),
+    "runner": Stop(rounds=3, errors=3, tool="charge", timeout_s=14, waits=True),
+}
+"""The agents whose turns stop; nobody asks them for anything but people."""
 AGENTS = [
     Agent(
         name=name,
@@ -115,6 +120,11 @@ TARGETS = (
     NotifySpec(name="ops", events=tuple(NoticeKind)),
     NotifySpec(name="ends", events=(NoticeKind.TURN_COMPLETED, NoticeKind.TURN_FAILED, NoticeKind.ENDED)),
 )
+STOPPING = [
+    Agent(name="scout", tools=TOOLS_OF_ALL, limits=LIMITS, client_grace_s=4, stop=STOPS["scout"]),
+    Agent(name="runner", tools=TOOLS_OF_ALL, limits=LIMITS, client_grace_s=4, execution="sequential", stop=STOPS["runner"]),
+]
+AGENTS += STOPPING
 for agent in AGENTS:
     agent.spec = agent.spec.model_copy(update={"notify": TARGETS})
 AGENT = AGENTS[0]
@@ -134,10 +144,12 @@ def record(code, address, rules):
 def agent_of(conversation_id, events=()):
     """The agent of a conversation, by its log; of one that has none yet, the agent that clients start it with.
 
-    A half are with the desk.
+    A half are with the desk; those of seeds with stops are with an agent whose turns stop.
     """
     if events:
         return BY_NAME[events[0].agent]
+    if conversation_id.startswith("s-"):
+        return STOPPING[int(conversation_id.removeprefix("s-")) % 2]
     return AGENTS[(0, 0, 1, 2)[zlib.crc32(conversation_id.encode()) % 4]]
 
 
@@ -156,6 +168,7 @@ class Model:
         self._most = rng.choice((1, 2, 3))
         self._talkative = rng.choice((0.2, 0.5, 0.8))
         self._slow = rng.choice((0.0, 0.0, 0.05))
+        self._often = False
 
     def slow(self):
         """From now on, take seconds."""
@@ -164,6 +177,10 @@ class Model:
     def busy(self):
         """From now on, ask for many calls."""
         self._most, self._talkative = 3, 0.1
+
+    def restless(self):
+        """From now on, ask for calls again and again, and for the same ones."""
+        self._most, self._talkative, self._often = 2, 0.05, True
 
     def brief(self):
         """From now on, mostly ask for no calls."""
@@ -210,6 +227,8 @@ class Model:
         call_id = rng.choice(("call_1", f"call_{rng.randrange(1000)}", f"call_{rng.randrange(1000)}", ""))
         ms = rng.choice((0, 50, 300, 1000, 3000, 6000))
         how = rng.choice(("ok", "ok", "ok", "raise", "review", "pass"))
+        if self._often:
+            ms, how = rng.choice((50, 300, 3000)), rng.choice(("ok",) * 5 + ("raise",))
         arguments = f'{{"ms":{ms},"how":"{how}"}}' if rng.random() < 0.95 else '{"ms":'
         name = rng.choice(self._tools) if rng.random() < 0.98 else "unheard_of"
         if name.startswith("ask_"):

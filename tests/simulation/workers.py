@@ -40,8 +40,8 @@ class SimWorker(Worker):
         return self._given
 
     async def _model(self, store, app, request, spec, reading, *, rules):
-        messages = reading.messages
-        self._world.ledger.requested(request.conversation_id, request.effect_id, messages)
+        messages = reading.window(spec, request.stopped).messages
+        self._world.ledger.requested(request, messages)
         await self._world.pause(self._world.model.seconds())
         answer = self._world.model.answer(request, messages)
         if isinstance(answer, ModelFailed) or not answer.calls:

@@ -25,6 +25,7 @@ from .loop import Process, SimLoop
 from .nemesis import Nemesis
 from .network import Network
 from .publisher import Publisher
+from .stops import Stops
 from .store import SimStore
 from .trace import Trace
 from .voters import ANAS_KEY, Voters
@@ -111,6 +112,7 @@ class World:
         if self.chats:
             self.timing = dataclasses.replace(self.timing, linger_ms=500)
             self.model.brief()
+        self.stops = Stops(self, seed)
         self._cast(seed)
         self.nemesis = Nemesis(self)
 

@@ -15,11 +15,12 @@ from holdfast.actors.worker.gate import CallRules, FixedRules
 from holdfast.actors.worker.model_outcome import ModelCounts
 from holdfast.actors.workers import ModelRequest
 from holdfast.agent import Rules, Tool, TurnContext, Unattended
-from holdfast.conversation import AgentSpec, Event, Limits, ModelFailed, ModelReplied, ToolSpec
+from holdfast.conversation import AgentSpec, CallModel, Event, Limits, ModelFailed, ModelReplied, ToolSpec, outstanding
 from holdfast.conversation.log.transcript import Transcript
 from holdfast.conversation.terms.models import RETRIES
 from holdfast.conversation.terms.parts import Content
 from holdfast.conversation.text import jsontext
+from holdfast.conversation.window import closing
 from holdfast.counting import Counts
 from holdfast.persistence import codec
 from holdfast.persistence.memory_store import MemoryStore
@@ -99,6 +100,7 @@ class Caller:
             retries=more.pop("retries", cls.retries),
             breaker=more.pop("breaker", None),
             fallbacks=more.pop("fallbacks", ()),
+            stop=more.pop("stop", None),
             limits=Limits(**more),
         )
         writer = await Writer.of(MemoryStore(), "c-1")
@@ -123,6 +125,7 @@ class Caller:
     @property
     def request(self) -> ModelRequest:
         """The request for the model call that is outstanding."""
+        effect = outstanding(self.writer.state)[0]
         return ModelRequest(
             code="k",
             conversation_id="c-1",
@@ -131,6 +134,7 @@ class Caller:
             effect_id=self.writer.effect_ids[0],
             upto_seq=self.writer.state.seq,
             attempt=1,
+            stopped=effect.stopped if isinstance(effect, CallModel) else "",
         )
 
     async def call(
@@ -147,7 +151,7 @@ class Caller:
             self,
             self.request,
             spec=asked or self.spec,
-            messages=self.transcript.messages() if messages is None else messages,
+            messages=[*self.transcript.messages(), *closing(self.request.stopped)] if messages is None else messages,
             agent=agent,
             loop=lambda: self.app_loop,
             rules=rules,

@@ -60,6 +60,7 @@ def test_every_metric_is_on_the_dashboard_but_for_what_only_adds_to_another():
     unseen = {metric.name for metric in EVERY} - shown
     assert unseen == {
         *("holdfast_conversations_started_total", "holdfast_messages_total", "holdfast_suspensions_total"),
+        "holdfast_turns_stopped_total",
         *("holdfast_pending_calls_older", "holdfast_children_started_total", "holdfast_children_ended_total"),
     }
 

@@ -35,8 +35,8 @@ PUBLIC = {
         DecisionKind Ended Event EventBody Executor FailureReason GivenRevoked Grant GrantGiven GrantRevoked InputDue
         InputJoined InputRescheduled InputSuperseded InputWithdrawn Level MessageAccepted ModelAnswered
         NothingCancelled OnDetach OnLost Origin PendingCancelled Principal ProgressReported Proof ReasoningDelta
-        RequestedCall Resume RunScheduled SettledBy StopReason SuspensionKind SuspensionSettled TextDelta TurnCancelled
-        TurnCompleted TurnFailed TurnStarted VoteCast
+        RequestedCall Resume RunScheduled SettledBy StopReached StopReason SuspensionKind SuspensionSettled TextDelta
+        TurnCancelled TurnCompleted TurnFailed TurnStarted VoteCast
     """,
     "conversation": """
         AgentSpec Answer Approval Approve ApproverTerms Approvers Assign BeginTurn Breaker CallModel CallTarget Cancel

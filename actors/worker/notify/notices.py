@@ -68,7 +68,7 @@ class _Reading:
                 settled = {"by": event.by, "decision": event.decision, "principal": event.principal, "reason": _reason(event)}
                 return {"call": await self._call(event.suspension_id), **settled}
             case recorded.TurnCompleted():
-                (answer,) = await self._store.at(self._conversation_id, [event.reply_seq])
+                (answer,) = await self._store.at(self._conversation_id, [event.reply_seq or self._seq])
                 return {"reply": answer.content if isinstance(answer, recorded.ModelAnswered) else None}
             case recorded.TurnFailed():
                 return {"error": event.error}

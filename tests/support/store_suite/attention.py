@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from writer import LEASE_MS, Writer, begin, call, cancel, finish, reply, resolve, send, start, wake
+import pytest
+from writer import DESK, LEASE_MS, Writer, begin, call, cancel, finish, reply, resolve, send, start, wake
 
-from holdfast.conversation import Answer, Approve
+from holdfast.conversation import Answer, Approve, Stop
 from holdfast.persistence import Store, TakeoverReason
 
 from .parking import BOUND_MS, calling, claimed, listening
@@ -95,6 +96,24 @@ class Attending:
         await early.do(start(), begin(), call("ask"), now=now - 3600_000 - 10)
 
         assert await due(store) == ["c-2"]
+
+    @pytest.mark.parametrize("parked", [False, True])
+    async def test_the_end_of_a_turns_time_is_due_while_work_goes_on(self, store: Store, *, parked: bool) -> None:
+        now = await store.now()
+        for name, steps, since_ms in (
+            ("c-1", (), 59_000),
+            ("c-2", (), 61_000),
+            ("c-3", (call("lookup"),), 61_000),
+            ("c-4", (call("lookup", "ask"),), 61_000),  # it stands still, as a person is asked
+        ):
+            writer = await Writer.of(store, name)
+            writer.spec = DESK.model_copy(update={"stop": Stop(timeout_s=60)}).stored_as(DESK.digest)
+            await writer.do(start(message_id=f"m-{name}"), begin(), *steps, now=now - since_ms)
+            for effect_id in writer.effect_ids if parked else ():
+                await claimed(store, effect_id, name)
+            if parked:
+                await store.release(name, writer.token, look_ms=BOUND_MS)
+        assert sorted(await due(store)) == ["c-2", "c-3"]
 
     async def test_a_deadline_stays_after_release_and_takeover(self, store: Store) -> None:
         writer = await Writer.of(store, "c-1")

@@ -3,9 +3,10 @@
 import asyncio
 
 import pytest
-from writer import Writer, assign, begin, call, cancel, comment, escalate, resolve, send, start
+from writer import Writer, assign, begin, call, cancel, comment, escalate, reply, resolve, send, start
 
-from holdfast.conversation import Answer, ApproverTerms, Principal, Status, SuspensionKind
+from holdfast.conversation import Answer, Approve, Approvers, ApproverTerms, Principal, Proof, Status, SuspensionKind
+from holdfast.conversation.records.commands import ProposedCall
 from holdfast.errors import InvalidInput
 from holdfast.persistence import Change, Place, Store
 
@@ -62,6 +63,20 @@ class Changing:
         assert all((change.opened, change.closed, change.pending) == ((), (), 2) for change in found)
         (view,) = await other.pending_at([one.place for one in found[-1].noted])
         assert (view.assigned, [one.text for one in view.comments]) == ("ana", ["which order?"])
+
+    async def test_a_vote_and_a_turn_that_was_stopped_hide_no_change(self, store: Store, other: Store) -> None:
+        two = ProposedCall(tool_call_id="call_1", name="refund", arguments="{}", approvers=Approvers(minimum=2).terms)
+        writer = await Writer.of(store, "c-1")
+        await writer.do(start(), begin(), call(two))
+        place = (await other.changes()).place
+        await writer.do(resolve(Approve(), principal=Principal("bo", proof=Proof.KEY)))
+        await writer.do(cancel(), send(), begin())
+        await writer.do(reply("half of", finish_reason="length"))
+
+        found = await following(other, place)
+
+        assert {change.conversation_id for change in found} == {"c-1"}
+        assert (found[-1].status, found[-1].seq) == (Status.IDLE, writer.state.seq)
 
     async def test_a_call_that_others_decide_now_is_noted_and_stands_in_their_list(self, store: Store, other: Store) -> None:
         writer = await Writer.of(store, "c-1")

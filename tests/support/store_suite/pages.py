@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 from crowd import BEGAN_AT, conversations, crowd, pending
-from writer import Writer, begin, call, cancel, end, fail_model, reply, resolve, send, start
+from writer import DESK, Writer, begin, call, cancel, end, fail_model, finish, reply, resolve, send, start
 
-from holdfast.conversation import Answer, Deny, Status, SuspensionKind
+from holdfast.conversation import Answer, Deny, Status, Stop, StopReason, SuspensionKind
 from holdfast.conversation.records.events import ModelAnswered
 from holdfast.errors import InvalidInput
 from holdfast.persistence import ConversationRow, Listing, Store
@@ -127,6 +127,56 @@ class Paging:
                 assert await conversations(store, limit, agent, status) == [row for row in mine if row.status is status]
         for status in Status:
             assert await conversations(store, limit, None, status) == [row for row in everything if row.status is status]
+
+    async def test_conversations_whose_last_turn_was_stopped_are_a_list_of_their_own(self, store: Store, other: Store) -> None:
+        stops = DESK.model_copy(update={"stop": Stop(rounds=1)}).stored_as(DESK.digest)
+
+        async def listed(**where: Any) -> list[tuple[str, StopReason | None]]:
+            rows = (await other.conversations(limit=10, stopped=True, **where)).items
+            return [(row.conversation_id, row.stopped) for row in rows]
+
+        made = [await Writer.of(store, f"c-{number}") for number in range(4)]
+        for number, writer in enumerate(made):
+            writer.spec = stops
+            begins = start(message_id=f"m-{number}"), begin(), call("lookup")
+            await writer.do(*begins, now=BEGAN_AT + number)
+        for writer in made[:2]:
+            await writer.do(finish())
+            await writer.do(call("lookup"))
+        await made[2].do(finish())
+        await made[2].do(reply("half of", finish_reason="length"))
+        await made[3].do(finish())
+        await made[3].do(reply())
+        assert await listed() == [
+            ("c-0", StopReason.ROUNDS),
+            ("c-1", StopReason.ROUNDS),
+            ("c-2", StopReason.LENGTH),
+        ]
+        assert await listed(agent="desk", status=Status.IDLE) == await listed()
+        assert await listed(agent="nobody") == await listed(status=Status.FAILED) == []
+        rows = (await store.conversations(limit=10)).items
+        assert [row.stopped for row in rows] == [StopReason.ROUNDS, StopReason.ROUNDS, StopReason.LENGTH, None]
+
+        await made[1].do(send(), begin())  # the last turn is the one before
+        assert (await listed())[1] == ("c-1", StopReason.ROUNDS)
+        await made[1].do(reply())
+        assert await listed() == [("c-0", StopReason.ROUNDS), ("c-2", StopReason.LENGTH)]
+
+    async def test_a_quarantine_its_end_and_a_rebuild_keep_the_list_of_stopped_ones(self, store: Store) -> None:
+        writer = await Writer.of(store, "c-1")
+        await writer.do(start(), begin())
+        await writer.do(reply("half of", finish_reason="length"))
+
+        async def listed() -> list[tuple[Status | None, StopReason | None]]:
+            return [(row.status, row.stopped) for row in (await store.conversations(limit=10, stopped=True)).items]
+
+        assert await store.strike("c-1", writer.token, process="p-1", reason="it dies", limit=1) is None
+        assert await listed() == [(Status.QUARANTINED, StopReason.LENGTH)]
+        async for rebuilt in store.reindex():
+            assert not rebuilt.problems
+        assert await listed() == [(Status.QUARANTINED, StopReason.LENGTH)]
+        assert await store.retry("c-1")
+        assert await listed() == [(Status.IDLE, StopReason.LENGTH)]
 
     async def test_a_row_says_where_the_conversation_stands(self, store: Store) -> None:
         before = await store.now()

@@ -50,6 +50,7 @@ from holdfast.conversation import (
     Review,
     Scope,
     State,
+    Stop,
     SuspensionKind,
     When,
     evolve,
@@ -59,6 +60,7 @@ from holdfast.conversation.records.commands import ProposedCall
 from holdfast.conversation.records.events import EVENTS, NothingCancelled
 from holdfast.conversation.terms.rule_verdict import RuleEffect, RuleVerdict
 from holdfast.conversation.terms.stages import OnTimeout, Stage
+from holdfast.conversation.terms.stopping import Then
 from holdfast.errors import ConversationNotFound
 from holdfast.persistence import Store
 
@@ -110,6 +112,7 @@ LIFE: tuple[tuple[NextCommand, ...], ...] = (
 
 
 IN_SEQUENCE = DESK.model_copy(update={"execution": Execution.SEQUENTIAL})
+STOPPING = DESK.model_copy(update={"stop": Stop(tool="lookup", then=Then.LAST_WORDS)})
 
 
 async def _folded(store: Store, conversation_id: str) -> State:
@@ -139,6 +142,15 @@ async def _claimed(clerk: Writer, other: Store, *, now: int) -> None:
     assert (listed.claimed, listed.attempt, listed.expires_at) == (view.claimed, 2, view.expires_at)
     assert listed.decisions == ("cancel",)
     assert len(view.comments) == 3
+
+
+async def _stopped(clerk: Writer, other: Store, *, now: int) -> None:
+    """A turn reaches a bound of its agent, and the model says its last words."""
+    clerk.spec = STOPPING
+    await clerk.do(cancel(), send("and briefly?"), begin(), call("lookup"), now=now)
+    for step in (finish(), call("lookup", content="that is all")):
+        await clerk.do(step, now=now)
+        assert await other.load("c-2") == clerk.state == await _folded(other, "c-2")
 
 
 class Reading:
@@ -197,6 +209,7 @@ class Reading:
         await clerk.do(withdraw("m-l", seq), interrupt("stop"), now=(now or 0) + 10**5)
         assert await other.load("c-2") == clerk.state == await _folded(other, "c-2")
         await _claimed(clerk, other, now=(now or 0) + 10**5)
+        await _stopped(clerk, other, now=(now or 0) + 10**5)
         assert {type(event) for event in (*writer.events, *clerk.events)} == set(EVENTS) - {NothingCancelled}
 
     async def test_every_activation_begins_where_the_last_one_stood(self, store: Store) -> None:

@@ -58,6 +58,15 @@ async def test_a_turn_that_failed_is_counted_by_why():
     assert values(counts, metrics.TURNS) == {("desk", "model_timeout"): 1}
 
 
+async def test_a_turn_that_was_stopped_is_counted_as_completed_and_by_why():
+    store, counts = await stored(GATED), Counts()
+    activation = await activated(store, FakeWorkers(reply("half of", finish_reason="length")), counts=counts)
+    await activation.ask(START)
+    await until(store, lambda state: state.last is not None)
+    assert values(counts, metrics.TURNS) == {("desk", "completed"): 1}
+    assert values(counts, metrics.STOPPED) == {("desk", "length"): 1}
+
+
 async def test_a_conversation_that_another_one_started_is_counted_apart_until_it_ends():
     store, counts = await stored(GATED), Counts()
     activation = await activated(store, FakeWorkers(call("refund"), reply("done")), counts=counts)

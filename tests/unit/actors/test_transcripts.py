@@ -138,5 +138,9 @@ async def test_what_is_sent_is_within_the_agents_budget_and_each_message_is_coun
     assert sent.fits
     assert sent.messages == reading.messages[-len(sent.messages) :] != reading.messages
     assert len(counted) == 40
+    closed = reading.window(terms, "Stop(rounds=2)")
+    assert "Stop(rounds=2)" in closed.messages[-1]["content"]
+    assert closed.messages[:-1] == reading.messages[-len(closed.messages) + 1 :]
+    assert len(counted) == 41
     assert (await kept.reading(store, request(store.events))).window(terms).messages == sent.messages
-    assert len(counted) == 40
+    assert len(counted) == 41

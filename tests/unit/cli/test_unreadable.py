@@ -7,7 +7,7 @@ import pytest
 from holdfast.cli import app, hints, pending, session, show
 from holdfast.cli.options import Where
 from holdfast.client.results import PendingCall
-from holdfast.conversation import Executor, Status, SuspensionKind
+from holdfast.conversation import Executor, Status, StopReason, SuspensionKind
 from holdfast.conversation.records.calls import PendingView
 from holdfast.persistence import ConversationRow
 
@@ -76,7 +76,10 @@ def test_the_table_of_conversations_shows_what_cannot_be_read(capsys, monkeypatc
         ConversationRow("c-1", "desk", Status.IDLE, NOW - 1000, NOW - 500, 0),
         ConversationRow("c-2", "", None, NOW - 1000, 0, 0, "the head of 'c-2' cannot be read (\x1b[2J)"),
         ConversationRow("", "", None, 0, 0, 0, "an index holds 'x'"),
+        ConversationRow("c-3", "desk", Status.IDLE, NOW - 1000, NOW - 500, 0, stopped=StopReason.ROUNDS),
     ]
+
+    asked = []
 
     class Opened:
         """A session whose client has these rows."""
@@ -90,7 +93,8 @@ def test_the_table_of_conversations_shows_what_cannot_be_read(capsys, monkeypatc
         async def __aexit__(self, *_):
             return None
 
-        async def conversations(self, **_):
+        async def conversations(self, **given):
+            asked.append(given)
             return pending.Page(items=rows)
 
         async def paused(self):
@@ -103,10 +107,13 @@ def test_the_table_of_conversations_shows_what_cannot_be_read(capsys, monkeypatc
 
     assert app.run(["list"]) == 0
     drawn = capsys.readouterr().out
-    assert app.run(["list", "--json"]) == 0
+    assert app.run(["list", "--json", "--stopped"]) == 0
+    assert [given.get("stopped") for given in asked] == [None, True]
     items = json.loads(capsys.readouterr().out)["items"]
 
     assert "\x1b" not in drawn
+    assert "idle (stopped: rounds)" in drawn
+    assert items[3]["stopped"] == "rounds"
     assert "it cannot be read: the head of 'c-2'" in drawn
     assert "it cannot be read: an index holds 'x'" in drawn
-    assert [item["problem"] is not None for item in items] == [False, True, True]
+    assert [item["problem"] is not None for item in items] == [False, True, True, False]

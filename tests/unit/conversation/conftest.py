@@ -155,11 +155,11 @@ class Conversation:
     resolve_many, rule = said(resolve_many), said(rule)
     interrupt, withdraw, reschedule = map(said, (interrupt, withdraw, reschedule))
 
-    def call(self, *calls, **answer):
+    def call(self, *calls, at=None, **answer):
         """As the step, with arguments that the desk's tools accept for a name alone; the ids that the calls have."""
         usual = {"consult": '{"task":"look into it"}'}
         given = [(one, usual.get(one, '{"amount":5}')) if isinstance(one, str) else one for one in calls]
-        [answered, *_] = self.do(call(*given, **answer)).events
+        [answered, *_] = self.do(call(*given, **answer), at=at).events
         return [called.tool_call_id for called in answered.calls]
 
     def begun(self, text="hello"):

@@ -28,6 +28,7 @@ from holdfast.conversation import (
     RunTool,
     State,
     Status,
+    Stop,
     decide,
     evolve,
     outstanding,
@@ -107,6 +108,27 @@ class Ledger:
         self.results = Counter()
         self.model_effects = []
         self.cut = 0  # how many answers in a row were cut off inside their calls
+        self.stops = ""  # of the turn that goes on: "asked" for its last words, or they are "said"
+        self.ends_at = self.waits_since = 0  # its time, which stands still while people are waited for
+
+    @property
+    def due_at(self):
+        """When the turn's time is over; None if that is not known."""
+        return None if self.turn is None or self.waits_since or not self.ends_at else self.ends_at
+
+    def _timed(self, at):
+        waits = bool(self.open_suspensions) and not self.spec.stop.waits
+        if self.waits_since and not waits:
+            self.ends_at, self.waits_since = self.ends_at + at - self.waits_since, 0
+        elif waits and not self.waits_since:
+            self.waits_since = at
+
+    def _stop_reached(self, _seq, event):
+        assert not self.open_calls
+        assert not self.stops, "last words are asked for again"
+        assert self.spec.stop.then == "last_words"
+        assert event.turn_id == self.turn
+        self.stops, self.ends_at = "asked", 0
 
     def add(self, seq, event):
         assert not self.ended, "nothing follows the end"
@@ -116,6 +138,8 @@ class Ledger:
         if event.kind in OF_A_TURN:
             assert self.turn is not None, f"{event.kind} outside a turn"
         getattr(self, f"_{event.kind}", lambda _seq, _event: None)(seq, event)
+        if self.turn is not None and self.ends_at:
+            self._timed(event.at)
 
     @property
     def open_calls(self):
@@ -138,10 +162,15 @@ class Ledger:
         self.turns.append(event.turn_id)
         self.round = []
         self.cut = 0
+        timeout_s = self.spec.stop.timeout_s if self.spec.stop is not None and event.spec_digest else None
+        self.stops, self.waits_since, self.ends_at = "", 0, 0 if timeout_s is None else event.at + round(timeout_s * 1000)
 
     def _model_answered(self, _seq, event):
         assert not self.open_calls, "the model is called while a call is open"
         assert event.effect_id not in self.model_effects
+        assert self.stops != "said", "the model is called after its last words"
+        assert (event.effect_id == f"{self.turn}.last") == bool(self.stops)
+        self.stops = self.stops and "said"
         self.model_effects.append(event.effect_id)
         ids = [call.tool_call_id for call in event.calls]
         assert len(set(ids)) == len(ids)
@@ -156,6 +185,7 @@ class Ledger:
         call = event.tool_call_id
         assert call in self.open_calls
         assert not self.cut, "a call that was cut off runs"
+        assert not self.stops, "a call runs after its turn has reached a bound"
         tool = self.spec.tool(self.calls[call].name)
         assert event.executor is tool.executor
         assert tool.executor in (Executor.SERVER, Executor.CLIENT)
@@ -180,6 +210,7 @@ class Ledger:
         call = event.tool_call_id
         assert call in self.open_calls
         assert not self.cut, "a call that was cut off is asked about"
+        assert not self.stops, "a call waits after its turn has reached a bound"
         tool = self.spec.tool(self.calls[call].name)
         assert (call in self.running) == (self.attempts[call] > 0)
         if tool.executor is Executor.CLIENT:  # the rules in force let it go
@@ -235,9 +266,12 @@ class Ledger:
         self.turn = None
 
     def _turn_completed(self, _seq, event):
+        assert event.stopped is not None or not self.stops
+        assert event.stopped != "timeout" or self.stops or (self.due_at is not None and self.due_at <= event.at)
         self._over(event)
 
     def _turn_failed(self, _seq, event):
+        assert not self.stops, "a turn fails that has reached a bound"
         self._over(event)
 
     def _turn_cancelled(self, _seq, event):
@@ -252,13 +286,14 @@ class Ledger:
 class Life(RuleBasedStateMachine):
     """One conversation under any sequence of commands, likely and unlikely ones."""
 
-    def __init__(self, conversations, tools=TOOLS, ends=ENDS):
+    def __init__(self, conversations, tools=TOOLS, ends=ENDS, stop=None):
         super().__init__()
         self.tools, self.ends = tools, ends
-        self.conversation = conversations()
+        spec = conversations.desk.model_copy(update={"stop": stop})
+        self.conversation = conversations(spec=spec)
         self.conversation.present = ()
         self.numbers = itertools.count(1)
-        self.ledger = Ledger(conversations.desk)
+        self.ledger = Ledger(spec)
         self.receipts = {}
         self.seen_calls = []
         self.seen_suspensions = ["s-never"]
@@ -528,7 +563,8 @@ class Life(RuleBasedStateMachine):
         for pending in pending_ones:
             event = self.conversation.log[pending.seq - 1]
             assert (event.kind, event.suspension_id, event.at) == ("call_suspended", pending.suspension_id, pending.created_at)
-        assert state.due_at == min((due_at for _, due_at in ledger.open_suspensions.values()), default=None)
+        due = [due_at for _, due_at in ledger.open_suspensions.values()]
+        assert state.due_at == min(due if ledger.due_at is None else [*due, ledger.due_at], default=None)
         assert (state.status is Status.AWAITING_INPUT) == bool(pending_ones)
         assert state.busy == bool(outstanding(state))
 
@@ -614,6 +650,20 @@ def test_the_invariants_hold_where_workers_die_again_and_again(conversations):
     run_state_machine_as_test(
         lambda: Life(conversations, RUNNING_TOOLS, FRAGILE_ENDS),
         settings=settings(max_examples=150, stateful_step_count=20, deadline=None, database=None),
+    )
+
+
+@pytest.mark.parametrize(
+    "stop",
+    [
+        Stop(rounds=2, errors=3, timeout_s=300, then="last_words"),
+        Stop(loop=2, tool="lookup", timeout_s=100, waits=True),
+    ],
+)
+def test_the_invariants_hold_where_turns_stop(conversations, stop):
+    run_state_machine_as_test(
+        lambda: Life(conversations, stop=stop),
+        settings=settings(max_examples=100, stateful_step_count=25, deadline=None, database=None),
     )
 
 

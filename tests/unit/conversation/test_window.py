@@ -116,6 +116,16 @@ def test_what_can_be_made_no_smaller_does_not_fit():
     assert (len(found.messages), found.tokens > found.budget) == (1, True)
 
 
+@pytest.mark.parametrize("number", [1, 60])
+def test_the_request_for_last_words_ends_with_their_envelope_and_is_within_the_budget(number):
+    messages = turns(number)
+    found = window(spec(4000), messages, {}, "Stop(rounds=2)")
+    assert json.loads(found.messages[-1]["content"])["bound"] == "Stop(rounds=2)"
+    assert found.messages[:-1] == messages[-len(found.messages) + 1 :]
+    assert found.tokens == fixed_tokens(spec(4000)) + sum(map(message_tokens, found.messages)) <= found.budget
+    assert window(spec(), messages, {}, "Stop(rounds=2)").messages == [*messages, found.messages[-1]]
+
+
 def test_a_request_begins_like_the_one_before_but_where_a_step_is_taken():
     whole, of = turns(400, 60), spec(8000)
     before, steady, requests = None, 0, 0

@@ -98,7 +98,13 @@ def records(kind, **chosen):
         return st.builds(kind, **{**without, "count": bounds}) | st.builds(kind, **without, never=st.just(value=True))
     if kind is Stop and not chosen:
         bounds = st.integers(1, MOST_COUNTED)
-        return records(kind, rounds=bounds, tokens=bounds, errors=bounds, tool=st.none(), loop=st.integers(1, MOST_ANSWERS))
+        chosen = {
+            **dict.fromkeys(("rounds", "tokens", "errors"), bounds),
+            "tool": st.none(),
+            "loop": st.integers(1, MOST_ANSWERS),
+        }
+        timed = records(kind, **chosen, timeout_s=st.floats(1, 10**6))
+        return timed | records(kind, **chosen, timeout_s=st.none(), waits=st.just(value=False))
     if kind is Breaker and not chosen:
         counts = {name: st.integers(1, 100) for name in ("failures", "probes")}
         return records(kind, cooldown_s=st.floats(1, 86_400), **counts)

@@ -3,11 +3,11 @@
 import asyncio
 
 import pytest
-from writer import Writer, begin, call, cancel, end, fail_model, reply, resolve, send, start
+from writer import Writer, begin, call, cancel, end, fail_model, finish, reply, resolve, send, start, wake
 
 from holdfast.actors.answers import Replied
 from holdfast.actors.workers import Delivered, Later, SetAside
-from holdfast.conversation import Cancel, Principal, Proof, Receipt, Start, Status, Tell
+from holdfast.conversation import Cancel, Principal, Proof, Receipt, Start, Status, Stop, Tell
 from holdfast.conversation.log.owed import END, START, TELL, Envelope, own_target
 from holdfast.conversation.records.proposed_call import ProposedCall
 from holdfast.errors import (
@@ -314,6 +314,30 @@ async def test_a_parent_is_told_how_its_child_ended(own, asked, steps, ok, said)
     assert asked.child in content
     assert ended
     assert own.signed[-1] == ("c-1", Tell)
+
+
+@pytest.mark.parametrize(
+    ("words", "ok", "said"),
+    [
+        ("half is done", True, '"result":"half is done"'),
+        (None, False, "the agent 'clerk' was stopped before it said anything (rounds)"),
+        ("", False, "the agent 'clerk' was stopped before it said anything (timeout)"),
+    ],
+)
+async def test_a_parent_is_told_what_its_child_said_until_it_was_stopped(own, asked, words, ok, said):
+    await asked.start()
+    stop = Stop(timeout_s=60) if words == "" else Stop(rounds=1)
+    asked.below.spec = asked.below.spec.model_copy(update={"stop": stop}).stored_as(asked.below.spec.digest)
+    await asked.below.do(begin())
+    if words == "":
+        await asked.below.do(wake(), now=asked.below.state.due_at)
+    else:
+        await asked.below.do(call("lookup"), finish(), call("lookup", content=words))
+    assert await asked.tell() == Delivered()
+    content, ended = asked.settled
+    assert ended
+    assert content.startswith(f'{{"ok":{str(ok).lower()}')
+    assert said in content
 
 
 async def test_a_quarantined_child_is_a_failure_and_is_not_known_to_have_ended(own, asked):

@@ -1,0 +1,65 @@
+"""Turns that stop, on the real stack: what runs is ended at the worker, and the last words are asked for without tools."""
+
+import asyncio
+import json
+
+import pytest
+from stack_fixture import client_of, eventually, runs_of
+
+from holdfast.client import Status, StopReason
+from holdfast.testing import call
+
+WITHIN_S = 90
+
+pytestmark = pytest.mark.gate
+
+
+@pytest.fixture
+async def client(stack):
+    del stack
+    async with client_of("stopping", "stopping_app:app", timeout_s=90) as connected:
+        yield connected
+
+
+def tidied_up(stack, name):
+    return [one for one in runs_of(stack, name) if one["kind"] == "tidied up"]
+
+
+async def test_a_turn_whose_time_is_over_ends_and_its_tool_is_told_so(stack, client):
+    text = stack.scenarios.add("hasty", call("until_cancelled", {}), "Never mind.")
+    conversation = await client.start("hasty", text, conversation_id="hasty")
+    state = await conversation.wait(timeout_s=WITHIN_S)
+    assert (state.status, state.stopped, state.detail) == (Status.IDLE, StopReason.TIMEOUT, "Stop(timeout_s=3)")
+    await asyncio.to_thread(eventually, lambda: tidied_up(stack, "hasty"), WITHIN_S, "the tool's end")
+    (result,) = [one for one in await conversation.messages() if one["role"] == "tool"]
+    assert "the turn was stopped (Stop(timeout_s=3))" in result["content"]
+    rows = (await client.conversations(stopped=True, agent="hasty")).items
+    assert [(row.conversation_id, row.stopped) for row in rows] == [("hasty", StopReason.TIMEOUT)]
+    sent = await conversation.send("and now?")
+    assert (await conversation.wait(after=sent.seq, timeout_s=WITHIN_S)).reply == "Never mind."
+
+
+async def test_a_model_that_takes_too_long_is_given_up_and_asked_for_its_last_words(stack, client):
+    stack.scenarios.add("talkative", "I was thinking.")
+    stack.model.hold(times=1)
+    try:
+        conversation = await client.start("talkative", "talkative", conversation_id="talkative")
+        await stack.model.held(1)
+        state = await conversation.wait(timeout_s=WITHIN_S)
+    finally:
+        stack.model.release()
+    assert (state.reply, state.stopped) == ("I was thinking.", StopReason.TIMEOUT)
+    (turn,) = await conversation.turns()
+    assert (turn.usage.model_calls, turn.stopped) == (1, StopReason.TIMEOUT)
+
+
+async def test_the_last_words_are_asked_for_without_tools(stack, client):
+    looks = [call("lookup", {"order": f"{number}"}) for number in range(2)]
+    text = stack.scenarios.add("brief", *looks, "Half is done.")
+    conversation = await client.start("brief", text, conversation_id="brief")
+    state = await conversation.wait(timeout_s=WITHIN_S)
+    assert (state.reply, state.stopped) == ("Half is done.", StopReason.ROUNDS)
+    *before, last = [one.body for one in stack.model.requests if one.body["messages"][0]["content"] == "brief"]
+    assert all(one["tools"] for one in before)
+    assert "tools" not in last
+    assert json.loads(last["messages"][-1]["content"])["bound"] == "Stop(rounds=1)"
