@@ -16,8 +16,10 @@ pytestmark = pytest.mark.gate
 
 @pytest.fixture
 async def client(stack):
-    del stack
+    """A client of a namespace whose worker is there: a turn's time does not pass while one begins."""
     async with client_of("stopping", "stopping_app:app", timeout_s=90) as connected:
+        warm = await connected.start("brief", stack.scenarios.add("warm", "Ready."))
+        assert (await warm.wait(timeout_s=WITHIN_S)).reply == "Ready."
         yield connected
 
 
@@ -29,10 +31,10 @@ async def test_a_turn_whose_time_is_over_ends_and_its_tool_is_told_so(stack, cli
     text = stack.scenarios.add("hasty", call("until_cancelled", {}), "Never mind.")
     conversation = await client.start("hasty", text, conversation_id="hasty")
     state = await conversation.wait(timeout_s=WITHIN_S)
-    assert (state.status, state.stopped, state.detail) == (Status.IDLE, StopReason.TIMEOUT, "Stop(timeout_s=3)")
+    assert (state.status, state.stopped, state.detail) == (Status.IDLE, StopReason.TIMEOUT, "Stop(timeout_s=4)")
     await asyncio.to_thread(eventually, lambda: tidied_up(stack, "hasty"), WITHIN_S, "the tool's end")
     (result,) = [one for one in await conversation.messages() if one["role"] == "tool"]
-    assert "the turn was stopped (Stop(timeout_s=3))" in result["content"]
+    assert "the turn was stopped (Stop(timeout_s=4))" in result["content"]
     rows = (await client.conversations(stopped=True, agent="hasty")).items
     assert [(row.conversation_id, row.stopped) for row in rows] == [("hasty", StopReason.TIMEOUT)]
     sent = await conversation.send("and now?")
