@@ -39,6 +39,7 @@ WITHOUT_A_STACK = {
     "questions.md",
     "delegation.md",
     "long-conversations.md",
+    "stops.md",
     "usage.md",
     "overrides.md",
 }

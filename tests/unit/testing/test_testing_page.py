@@ -25,6 +25,7 @@ filterwarnings = error
         ("delegation.md", 2),
         ("parts.md", 1),
         ("long-conversations.md", 2),
+        ("stops.md", 2),
         ("usage.md", 1),
         ("overrides.md", 1),
     ],
