@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from holdfast.client import Usage, UsageBy, UsageReport, UsageRow
-from holdfast.client.filters import CONVERSATIONS
+from holdfast.client.filters import USED
 from holdfast.errors import InvalidInput
 
 from .display import clean, many, to_json, write_table
@@ -24,7 +24,7 @@ async def run(
     *,
     by: Annotated[UsageBy, typer.Option(help="What the rows are about.")] = UsageBy.MODEL,
     as_json: AsJson = False,
-    **filters: Annotated[Any, options_of(CONVERSATIONS), PAGE],
+    **filters: Annotated[Any, options_of(USED), PAGE],
 ) -> None:
     """Sum up what the models' answers used: tokens, cost by litellm's prices, and time.
 

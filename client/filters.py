@@ -148,7 +148,7 @@ CALLS = (
     ),
 )
 """The filters of the list of pending calls. In a query, `approver` is an id, and `roles` beside it has the roles."""
-CONVERSATIONS = (
+USED = (
     Filter(
         "status",
         Status,
@@ -159,6 +159,10 @@ CONVERSATIONS = (
         choices=_STATUSES,
     ),
     _AGENT,
+)
+"""The filters of the conversations whose use is summed up."""
+CONVERSATIONS = (
+    *USED,
     Filter("stopped", bool, "Only conversations whose last turn was stopped, or its reply cut off.", of.flag_of, by_index=True),
 )
 GIVEN = (

@@ -218,7 +218,7 @@ async def usage_page(store: Store, by: UsageBy, *, limit: int, after: str | None
     check_limit(limit)
     tally, unreadable = _Tally(store, by), list[str]()
     for _ in range(limit):
-        page = await filters.filtered(store.conversations, filters.CONVERSATIONS, limit=1, after=after, **where)
+        page = await filters.filtered(store.conversations, filters.USED, limit=1, after=after, **where)
         after = page.next
         for row in page.items:
             try:

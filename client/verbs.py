@@ -182,7 +182,7 @@ CONVERSATIONS = Verb(
 )
 USAGE = Verb(
     *("usage", "GET /v1/usage", UsageReport, "the usage"),
-    checks={**checks_of(filters.CONVERSATIONS), **_BY, **_PAGE},
+    checks={**checks_of(filters.USED), **_BY, **_PAGE},
     read=usage_page,
 )
 GIVEN = Verb(

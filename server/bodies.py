@@ -262,7 +262,7 @@ OutboxQuery = create_model(
 GivenQuery = _query("GivenQuery", PageQuery, filters.GIVEN)
 ConversationsQuery = _query("ConversationsQuery", PageQuery, filters.CONVERSATIONS)
 _BY = (UsageBy, Field(default=UsageBy.MODEL, description="What the rows are about."))
-UsageQuery = _query("UsageQuery", PageQuery, filters.CONVERSATIONS, by=_BY)
+UsageQuery = _query("UsageQuery", PageQuery, filters.USED, by=_BY)
 UsageOfQuery = create_model("UsageOfQuery", __base__=_Query, by=_BY)
 PendingQuery = _query("PendingQuery", PageQuery, filters.CALLS, roles=(str | None, ROLES))
 
