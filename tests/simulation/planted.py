@@ -28,7 +28,7 @@ from .seed import simulate
 
 SEEDS = 3000
 """How many seeds a bug has to show itself."""
-SOON = 20
+SOON = 3
 """A bug that one of so many first seeds finds needs no entry."""
 SELDOM = frozenset(
     {
@@ -36,11 +36,13 @@ SELDOM = frozenset(
         "a_claim_after_the_end_of_a_grant",
         "a_claim_that_gives_way_while_its_worker_lives",
         "a_decision_after_the_parents_deadline",
+        "a_guest_that_refuses_a_run_of_another",
         "a_head_that_is_not_checked",
         "a_model_call_that_is_known_by_its_name",
         "a_run_of_another_release_that_is_given_up",
         "a_start_that_is_told_of_at_once",
         "a_transcript_that_is_trusted_by_its_length",
+        "a_vote_that_outlives_its_escalation",
         "a_worker_that_does_not_answer_taken_for_gone",
     }
 )
