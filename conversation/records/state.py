@@ -127,7 +127,7 @@ class Turn(Record):
 class LastTurn(Record):
     """How the last turn ended; `seq` is that of the terminal event, `reply_seq` that of the model's final answer.
 
-    `stopped` is what stopped it, or cut its reply off.
+    `stopped` is what stopped it, or cut its reply off; None in snapshots of records before version 10, too.
     """
 
     turn_id: str

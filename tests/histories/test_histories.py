@@ -162,10 +162,16 @@ def test_every_snapshot_is_what_folding_from_the_start_leads_to(recorded):
     for seq, event in enumerate(events(recorded.steps[-1]), 1):
         state = evolve(state, event)
         if seq in snapshots:
-            snapshot = codec.decode(State, snapshots[seq])
-            assert snapshot == state if recorded.version >= SHOWN_SINCE else but_for_shown(snapshot) == but_for_shown(state)
+            snapshot, expected = codec.decode(State, snapshots[seq]), state
+            if recorded.version < STOPPED_SINCE and state.last is not None:
+                expected = state.model_copy(update={"last": state.last.model_copy(update={"stopped": None})})
+            assert (
+                snapshot == expected if recorded.version >= SHOWN_SINCE else but_for_shown(snapshot) == but_for_shown(expected)
+            )
 
 
+STOPPED_SINCE = 10
+"""The first version whose snapshots say what stopped the last turn: of older ones it is not known until the next one ends."""
 SHOWN_SINCE = 6
 """The first version whose snapshots have the digests of what suspensions show, and who has approved calls. Older ones are read
 with none: what runs meanwhile is asked about again by rules that ask."""
