@@ -71,10 +71,10 @@ async def kinds(conversation):
     return [event.kind for event in await conversation.latest()]
 
 
-async def waiting(conversation, number=1):
-    """The calls that wait, once there are so many."""
+async def waiting(conversation, number=1, kind=None):
+    """The calls that wait, of one kind or of all, once there are so many."""
     async with asyncio.timeout(WITHIN_S):
-        while len(found := await conversation.pending()) < number:
+        while len(found := [one for one in await conversation.pending() if kind in (None, one.kind)]) < number:
             await asyncio.sleep(0.05)
     return found
 
@@ -222,7 +222,7 @@ async def test_a_program_at_the_terminal_carries_calls_out_until_the_conversatio
     options = ("--tool", "look", "--tool", "camera", "--exec", command, "--client-id", "desk", *client.options)
     with program(stack, "attach", name, *options) as process:
         printed = await begun(process, conversation)
-        (approval,) = [one for one in await waiting(conversation, 2) if one.kind == "approval"]
+        (approval,) = await waiting(conversation, kind="approval")
         await conversation.resolve(approval, Approve())
         assert (await rested(conversation)).reply == "Done."
         await conversation.end()
