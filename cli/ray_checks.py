@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.actors.actor_settings import ActorSettings, StoreAddress, release_with
 from holdfast.actors.build import build_of
+from holdfast.conversation import AgentSpec
 from holdfast.daemon import in_daemon
 from holdfast.embedded.home import Home, installed_version, python_version
 from holdfast.embedded.local_ray import running_ray
@@ -199,29 +200,27 @@ async def _sweeper(settings: ActorSettings) -> list[Check]:
     return [warn("sweeper", "there is no sweeper: no conversation is woken at its deadline", "run: holdfast up")]
 
 
-async def _links(actors: ActorSettings) -> list[Check]:
-    """The check of the links in notices; empty if no published app declares any."""
+async def _published(actors: ActorSettings) -> list[AgentSpec]:
+    """The specs of all published agents; empty if the store cannot be read, whose error the checks of Redis name."""
     store = actors.store.opened()
     try:
         specs = [await store.spec(digest) for record in await store.apps() for digest in record.agents.values()]
     except HoldfastError:
-        return []  # the checks of Redis name the error
+        return []
     finally:
         await store.close()
-    declared = {one.name for spec in specs if spec is not None for one in spec.notify if one.decider is not None}
+    return [spec for spec in specs if spec is not None]
+
+
+async def _links(actors: ActorSettings) -> list[Check]:
+    """The check of the links in notices; empty if no published app declares any."""
+    declared = {one.name for spec in await _published(actors) for one in spec.notify if one.decider is not None}
     return [link_check(sorted(declared), await readiness.signs(actors, within_s=ANSWER_S))] if declared else []
 
 
 async def _models(actors: ActorSettings) -> list[Check]:
     """The check of the breakers in the workers; empty if no published agent declares one."""
-    store = actors.store.opened()
-    try:
-        specs = [await store.spec(digest) for record in await store.apps() for digest in record.agents.values()]
-    except HoldfastError:
-        return []  # the checks of Redis name the error
-    finally:
-        await store.close()
-    if not any(model.breaker is not None for spec in specs if spec is not None for model in spec.models):
+    if not any(model.breaker is not None for spec in await _published(actors) for model in spec.models):
         return []
     running = await in_daemon(inventory.processes, actors)
     return [model_check(await inventory.work_of(one for one in running if one.worker))]

@@ -14,10 +14,11 @@ from holdfast.actors.published import unsigned
 from holdfast.actors.steps import Step
 from holdfast.actors.worker import deposit as deposits
 from holdfast.actors.worker.bench import at_any_time
-from holdfast.actors.worker.deposit import deposit
+from holdfast.actors.worker.deposit import deposit, judged_here
 from holdfast.actors.workers import ModelRequest, RunRequest, WorkPaused
-from holdfast.conversation import ModelReplied, RunFinished, Status
+from holdfast.conversation import ModelReplied, RunFinished, RunRuled, Status
 from holdfast.conversation.records.commands import ProposedCall
+from holdfast.conversation.terms.rule_verdict import RuleEffect, RuleVerdict
 from holdfast.counting import Counts
 from holdfast.errors import CipherMissing, Fenced, StoreUnavailable
 from holdfast.persistence import MemoryStore, RunStatus, Visited
@@ -147,6 +148,18 @@ async def test_a_run_that_ends_after_its_call_was_settled_is_late_once():
     await writer.release()
     assert not await recorded(store, RunFinished(effect_id="call_4_1#1", ok=True, content="{}"), RUN)
     assert list(await store.late("c-1")) == ["call_4_1#1"]
+
+
+@pytest.mark.parametrize("claimed", [RUN.effect_id, "call_4_2#1"], ids=["this run", "another one"])
+async def test_why_a_run_does_not_begin_is_not_written_once_another_worker_has_claimed_it(claimed):
+    store = await parked(call("lookup", "lookup"), effect_id=claimed)
+    before = await log(store)
+    ruled = RunRuled(effect_id=RUN.effect_id, ruled=RuleVerdict(effect=RuleEffect.DENY))
+
+    written = await judged_here(bench_at(store, guest=visitor(store)), RUN, ruled)
+
+    assert written == (claimed != RUN.effect_id)
+    assert await log(store) == [*before, *(["call_resolved"] if written else [])]
 
 
 async def test_an_outcome_is_judged_anew_if_another_write_came_first():
