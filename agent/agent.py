@@ -8,8 +8,10 @@ from typing import Any
 
 from holdfast.conversation import window
 from holdfast.conversation.terms.context import READ_RESULT, Context
+from holdfast.conversation.terms.reply import FINAL_ANSWER
 from holdfast.conversation.terms.spec import AgentSpec, Execution, Executor, Limits, NotifySpec
 from holdfast.conversation.terms.stopping import Stop
+from holdfast.conversation.text import jsontext
 from holdfast.errors import ConfigurationError
 
 from . import checks, disclosure, overriding, timeouts
@@ -17,6 +19,7 @@ from .disclosure import Disclosure, Errors
 from .model_table import window_tokens
 from .models import Model, declared
 from .read_result import ReadResult
+from .reply import Reply
 from .rules import Rules
 from .tool import Tool
 from .unattended import Unattended
@@ -54,6 +57,9 @@ class Agent:
             these to what is allowed: `model` to a list of models (by name or as `Model(...)`, without fallbacks), `temperature`
             and `top_p` to the lowest and the highest, `max_tokens` to the most, `reasoning_effort` to a list of words. None:
             nothing.
+        reply: The object that each reply is: a pydantic model, a dataclass or a JSON Schema. The model is asked for it by its
+            provider's structured output, or by the built-in call `final_answer`; a reply that does not fit is asked for again,
+            at most twice, and then the turn fails. None: any text.
 
     Attributes:
         name, tools: As given.
@@ -62,6 +68,7 @@ class Agent:
         own_options: The model options that are not stored, by name.
         fallback_options: The same of each fallback, in their order.
         overridable_options: The same of each model that a message may choose, in their order.
+        reply: The shape of its replies, with the validators of the type that was given; None if any text is a reply.
     """
 
     def __init__(
@@ -81,6 +88,7 @@ class Agent:
         context: Context | None = None,
         stop: Stop | None = None,
         overridable: Mapping[str, Any] | Sequence[str] | None = None,
+        reply: Any = None,
     ) -> None:
         if not isinstance(name, str) or not NAME.fullmatch(name):
             problem = (
@@ -103,6 +111,9 @@ class Agent:
         self.own_options = first.own_options
         self.fallback_options = tuple(one.own_options for one in first.fallbacks)
         self.overridable_options = tuple(one.own_options for one in others)
+        self.reply = None if reply is None else Reply(reply, f"{field}.reply")
+        if self.reply is not None:
+            _check_replies(every, (first, *first.fallbacks, *others), field)
         self.spec = AgentSpec(
             name=name,
             model=first.spec.model,
@@ -119,6 +130,7 @@ class Agent:
             breaker=first.spec.breaker,
             fallbacks=tuple(one.spec for one in first.fallbacks),
             overridable=allowed,
+            reply=None if self.reply is None else self.reply.schema,
         )
         _check_room(self.spec, f"{field}.context")
         for spec in self.spec.tools:
@@ -203,6 +215,17 @@ def _check_room(spec: AgentSpec, field: str) -> None:
     if spec.tool(READ_RESULT) is not None and spec.context is not None and spec.context.preview is not None:
         fix += f"; Context(preview=None) leaves {READ_RESULT!r} out"
     raise ConfigurationError(f"{field}.budget", problem, fix)
+
+
+def _check_replies(tools: Sequence[Tool], models: Sequence[Model], field: str) -> None:
+    """Refuse tools and options that would stand in the way of the agent's `reply`."""
+    if any(tool.name == FINAL_ANSWER for tool in tools):
+        problem = f"{FINAL_ANSWER!r} is the built-in call that gives the reply (Agent.reply)"
+        raise ConfigurationError(f"{field}.tools", problem, "rename yours with name=")
+    for model in models:
+        if "response_format" in jsontext.loads(model.spec.options):
+            problem = f"{model.spec.model!r:.200} has a response_format, and its replies have the shape of reply="
+            raise ConfigurationError(f"{field}.reply", problem, "leave one of them out")
 
 
 def _limits(limits: Any, field: str) -> Limits:

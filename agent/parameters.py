@@ -50,12 +50,7 @@ class Parameters:
             text = dumps(dict(arguments))
         except NotJson as error:
             raise InvalidArguments(f"they are not JSON: {error}") from error
-        try:
-            values: dict[str, Any] = self._adapter.validate_json(text)
-        except ValidationError as error:
-            raise InvalidArguments(_line(error)) from error
-        except (Exception, Suspend) as error:  # a user's validator may raise anything, and cannot suspend
-            raise ValidatorRaised(f"$: a validator raised {type(error).__name__}") from error
+        values: dict[str, Any] = validated(self._adapter, text)
         return values
 
     def _hint(self, callback: Callback, name: str) -> Any:
@@ -88,6 +83,16 @@ class Parameters:
                 raise ConfigurationError(f"{self._field}.{name}", problem, fix) from error
         problem = f"JSON cannot fill them ({_first_line(first)})"
         raise ConfigurationError(self._field, problem, "give parameters=<JSON Schema>") from first
+
+
+def validated(adapter: TypeAdapter[Any], text: JsonText) -> Any:
+    """The value of a JSON text by pydantic; `InvalidArguments` has the paths of the first errors."""
+    try:
+        return adapter.validate_json(text)
+    except ValidationError as error:
+        raise InvalidArguments(_line(error)) from error
+    except (Exception, Suspend) as error:  # a user's validator may raise anything, and cannot suspend
+        raise ValidatorRaised(f"$: a validator raised {type(error).__name__}") from error
 
 
 def _adapted(callback: Callback, hints: dict[str, Any]) -> tuple[TypeAdapter[Any], dict[str, Any]]:

@@ -104,7 +104,7 @@ def _as_dict(shown: Shown) -> dict[str, Any]:
     return {
         "conversation_id": shown.conversation_id,
         **{name: getattr(state, name) for name in ("agent", "app", "created_at", "updated_at", "attended")},
-        **{name: getattr(state, name) for name in ("status", "turn_id", "seq", "reply", "error", "failed", "stopped")},
+        **{name: getattr(state, name) for name in ("status", "turn_id", "seq", "reply", "value", "error", "failed", "stopped")},
         "detail": state.detail,
         "used": None if shown.used is None else shown.used.model_dump(mode="json"),
         "running": [call.model_dump() for call in state.running],
@@ -216,6 +216,7 @@ def _late(late: LateResult) -> str:
 
 def _draw_message(screen: "Console", message: dict[str, Any]) -> None:
     role = str(message["role"])
+    role = "holdfast" if "misfit" in message else role
     head = f"tool {clean(message['name'])} ({clean(message['tool_call_id'])})" if role == "tool" else clean(role)
     screen.print(head, style=_STYLES.get(role, ""), soft_wrap=True)
     content = message.get("content")

@@ -1,5 +1,6 @@
 """What was said last in a conversation, for those who look at it from below."""
 
+from holdfast.conversation.log.transcript import reply_of
 from holdfast.conversation.records.events import MessageAccepted, ModelAnswered
 from holdfast.conversation.terms.parts import in_chat_format, in_words
 
@@ -14,10 +15,12 @@ async def last_words(conversation: AsyncConversation) -> str:
     for most in (FEW, MANY):
         for event in reversed(await conversation.latest(most)):
             match event.body:
-                case ModelAnswered(content=str(text)) | MessageAccepted(text=text) if (
-                    said := in_words(in_chat_format(text))
-                ).strip():
-                    return said
+                case ModelAnswered() as answer:
+                    said = reply_of(answer) or ""
+                case MessageAccepted(text=text):
+                    said = in_words(in_chat_format(text))
                 case _:
-                    pass
+                    continue
+            if said.strip():
+                return said
     return ""

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import Field
 
 from holdfast.conversation import Event, ids
-from holdfast.conversation.log.transcript import Transcript, taken_up
+from holdfast.conversation.log.transcript import Transcript, taken_up, told_of
 from holdfast.conversation.records.events import CallResolved, MessageAccepted, ModelAnswered, TurnStarted
 from holdfast.conversation.text import jsontext
 from holdfast.errors import CorruptStore, InvalidInput, TurnNotFound
@@ -242,7 +242,7 @@ async def _completed(
 
 def _said_by(event: Event) -> int:
     """How many messages an event appends to those that are final; of a call's result none."""
-    return len(taken_up(event)) or int(isinstance(event, ModelAnswered))
+    return len(taken_up(event)) or (1 + len(told_of(event)) if isinstance(event, ModelAnswered) else 0)
 
 
 def _shown_by(event: Event) -> int:

@@ -255,6 +255,9 @@ class ConversationState(Result, Generic[R]):
     status: Status = Field(description="`quarantined` if the conversation's own work took processes down.")
     turn_id: str | None = Field(description="The current turn, else the last one; None before the first.")
     reply: str | None = Field(description="The text of the last completed turn's answer.")
+    value: dict[str, Any] | None = Field(
+        default=None, description="The object in `reply`, if the agent's `reply=` gives replies a shape; None otherwise."
+    )
     error: str | None = Field(description="The error of the last turn, if it failed, or the reason of the quarantine.")
     failed: FailureReason | None = Field(default=None, description="Why the last turn failed; None if it did not.")
     stopped: StopReason | None = Field(

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from holdfast.conversation import Event, ModelFailed, Receipt, RunRuled, RunSuspended, State, Status, SuspensionKind
+from holdfast.conversation.log.transcript import reply_of
 from holdfast.conversation.records.calls import CallStatus, run_effect_id
 from holdfast.conversation.records.events import CallSuspended, ModelAnswered, RunScheduled, TurnCompleted, TurnFailed
 from holdfast.conversation.records.idempotency import suspension_key
@@ -53,7 +54,7 @@ async def shown(
         )
     if entries:
         answer, end = entries
-        reply = answer.content if isinstance(answer, ModelAnswered) else None
+        reply = reply_of(answer) if isinstance(answer, ModelAnswered) else None
     error = end.error if isinstance(end, TurnFailed) else None
     views = await store.pending_in(state, known=followed) if waits else []
     turn_id = state.turn.turn_id if state.turn is not None else (last.turn_id if last is not None else None)
@@ -62,6 +63,7 @@ async def shown(
         status=state.status if quarantine is None else Status.QUARANTINED,
         turn_id=turn_id,
         reply=reply,
+        value=_value(answer, end) if entries else None,
         error=error if quarantine is None else quarantine.reason,
         pending=[PendingCall.of(view, resolve) for view in views],
         running=await running_calls(store, state),
@@ -89,6 +91,17 @@ async def shown(
             if (one := call.suspension) is not None and one.kind is SuspensionKind.DELEGATE
         ],
     )
+
+
+def _value(answer: Event | None, end: Event | None) -> dict[str, Any] | None:
+    """The object in a reply of its agent's shape; None if it has none, or cannot be read by this release."""
+    if not (isinstance(answer, ModelAnswered) and answer.shaped and isinstance(end, TurnCompleted) and end.stopped is None):
+        return None
+    try:
+        value = jsontext.loads(reply_of(answer) or "")
+    except jsontext.NotJson:
+        return None
+    return value if isinstance(value, dict) else None
 
 
 def _completed(reply: Event | None, end: Event | None) -> bool:

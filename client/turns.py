@@ -7,6 +7,7 @@ from typing import Any
 from pydantic import Field, computed_field
 
 from holdfast.conversation import Event, FailureReason, Origin, Principal, StopReason
+from holdfast.conversation.log.transcript import reply_of
 from holdfast.conversation.records import events
 from holdfast.conversation.records.idempotency import message_key
 from holdfast.conversation.terms.parts import in_chat_format, in_words
@@ -147,7 +148,7 @@ class TurnLog:
             case events.TurnStarted():
                 self._begin(event)
             case events.ModelAnswered():
-                self._answer = event.content
+                self._answer = reply_of(event)
                 self._use(Usage.of(event))
             case events.TurnCompleted():
                 self._over(TurnStatus.COMPLETED, event.at, reply=self._answer, stopped=event.stopped, detail=event.detail)

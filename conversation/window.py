@@ -22,6 +22,7 @@ from pydantic import Field
 from holdfast.conversation.log.transcript import PAUSED
 from holdfast.conversation.record import Record
 from holdfast.conversation.terms.context import MOST_OUTPUT, READ_RESULT, Context
+from holdfast.conversation.terms.reply import DESCRIPTION, FINAL_ANSWER
 from holdfast.conversation.terms.spec import AgentSpec
 from holdfast.conversation.text import excerpt, jsontext
 from holdfast.conversation.text.envelope import turn_ends
@@ -113,10 +114,12 @@ def _part_tokens(part: Mapping[str, Any]) -> int:
 
 
 def fixed_tokens(spec: AgentSpec) -> int:
-    """About how many tokens each request of an agent has before its messages: the instructions and the tools."""
+    """About how many tokens a request has before its messages: the instructions, the tools and the schema of replies."""
     tokens = MESSAGE_TOKENS + text_tokens(spec.instructions)
     for tool in spec.tools:
         tokens += MESSAGE_TOKENS + text_tokens(tool.definition or tool.name + tool.description + tool.parameters)
+    if spec.reply is not None:
+        tokens += MESSAGE_TOKENS + text_tokens(FINAL_ANSWER + DESCRIPTION + spec.reply)
     return tokens
 
 
@@ -168,9 +171,10 @@ class _Group:
         return self.members[0][0]
 
     def goes_on_with(self, message: Message) -> bool:
-        """Whether a message belongs to this group: a result, or the continuation of a paused answer."""
+        """Whether a message belongs to this group: a result, a word on the answer, or the continuation of a paused one."""
         last = self.members[-1][1]
-        return message["role"] == "tool" or (message["role"] == "assistant" and last.get("finish_reason") == PAUSED)
+        role = message["role"]
+        return role == "tool" or "misfit" in message or (role == "assistant" and last.get("finish_reason") == PAUSED)
 
 
 class Walk:

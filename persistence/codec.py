@@ -37,9 +37,10 @@ VERSION = 10
    `ends_at`, `waiting_since`, `detail`), how often a model is asked and which others are (`retries`, `breaker`, `fallbacks`),
    and answers which one it was (`model`) and what they used (`cached_tokens`, `reasoning_tokens`, `cost_usd`, `duration_ms`,
    `first_token_ms`); a turn goes on after answers that are cut off inside their calls (`cut`); messages override what their
-   agent allows (`overrides`, `overridable`). Records of version 9 mean the same: all was sent, no turn stopped, no other model
-   was asked, what else answers used is unknown, no turn went on after such an answer, and nothing was overridden; their states
-   do not say whether the last reply was cut off (`stopped`).
+   agent allows (`overrides`, `overridable`); agents give their replies a shape (`reply`, `shaped`, `misfit`, `misfits`).
+   Records of version 9 mean the same: all was sent, no turn stopped, no other model was asked, what else answers used is
+   unknown, no turn went on after such an answer, nothing was overridden, and any text was a reply; their states do not say
+   whether the last reply was cut off (`stopped`).
 9: messages and results of parts (`text` as a list, `attached`); the queue's entries are records; claims of clients
    (`call_claimed`, `call_given_back`, `claim`, `look_at`). Of a state of version 8, `queue` and `queued_traces` are read as
    these, and every client call waited unclaimed.

@@ -14,6 +14,7 @@ from holdfast.actors.answers import Replied
 from holdfast.actors.workers import DeliverAnswer, Delivered, Later, SetAside
 from holdfast.conversation import Command, End, Receipt, Start, State, Tell
 from holdfast.conversation.log.owed import END, START, TELL
+from holdfast.conversation.log.transcript import reply_of
 from holdfast.conversation.records import events as recorded
 from holdfast.conversation.records.command_base import Request
 from holdfast.conversation.records.events import Event
@@ -181,8 +182,8 @@ class _OwnDeliveries:
         except CorruptStore:
             found = None
         match found:
-            case recorded.ModelAnswered() if found.content or last.stopped is None:
-                return True, found.content or ""
+            case recorded.ModelAnswered() if (reply := reply_of(found)) or last.stopped is None:
+                return True, reply or ""
             case recorded.TurnFailed():
                 return False, f"{asked} failed: {found.error}"
             case recorded.ModelAnswered() | recorded.TurnCompleted():

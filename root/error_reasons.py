@@ -33,6 +33,7 @@ class SettledBy(StrEnum):
     GRANT = "grant"  # a grant that was given meanwhile covers the call
     RULE = "rule"  # a permission rule denies the call
     REFUSAL = "refusal"  # the call could not run at all: unknown tool, bad arguments
+    REPLY = "reply"  # the call gives the turn's reply, which fits or does not: nothing runs
 
 
 class LinkProblem(StrEnum):

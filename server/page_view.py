@@ -57,8 +57,8 @@ _ASKED = "prompt response_schema decisions title action report_md payload rule r
 
 REPLIES: Mapping[type[BaseModel], Row] = {
     ConversationState: Row(
-        "conversation_id status turn_id reply failed stopped detail pending running seq agent created_at updated_at attended "
-        "waits_for waits",
+        "conversation_id status turn_id reply value failed stopped detail pending running seq agent created_at updated_at "
+        "attended waits_for waits",
         "error",
         "app problem late",
     ),
@@ -120,7 +120,7 @@ EVENTS: Mapping[type[BaseModel], Row] = {
     log.TurnStarted: Row("turn_id message_seq", hidden="spec_digest code max_model_calls traceparent counted ends_at waits"),
     log.ModelAnswered: Row(
         "effect_id content calls finish_reason input_tokens output_tokens reasoning provider model cached_tokens "
-        "reasoning_tokens duration_ms first_token_ms",
+        "reasoning_tokens duration_ms first_token_ms shaped misfit",
         hidden="cost_usd",
     ),
     log.RequestedCall: Row("tool_call_id name arguments original_id", hidden="context"),

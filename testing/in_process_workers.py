@@ -151,10 +151,13 @@ class InProcessWorkers:
         try:
             turn = await (await model_outcome.turn_of(self._store, request, self._agent))()
             calls = model_outcome.judged(self._agent, spec, answer.calls(), PLAIN, rules=self._rules, turn=turn)
+            value = model_outcome.reply_to_validate(self._agent, spec, answer)
+            misfit = None if value is None else model_outcome.misfit(self._agent, value, PLAIN)
         except Exception as error:  # noqa: BLE001 - the app's own rules may raise anything
             problem = f"the model's answer cannot be used: {PLAIN.said(error, model_outcome.WORDS)}"
             return failed(error=problem, reason=FailureReason.UNUSABLE)
-        return model_outcome.answered_by(model_outcome.replied(effect_id, answer, calls, route="", model=model), own, spec)
+        replied = model_outcome.replied(effect_id, answer, calls, route="", model=model, misfit=misfit)
+        return model_outcome.answered_by(replied, own, spec)
 
     async def _said(self, messages: list[dict[str, Any]], spec: AgentSpec) -> tuple[Message | Exception, str]:
         """What the script says, and the fallback that says it: it is asked once more for each model that is down."""

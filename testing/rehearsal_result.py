@@ -81,6 +81,11 @@ class RehearsalResult(Generic[R]):
         return self.state.reply
 
     @property
+    def value(self) -> dict[str, Any] | None:
+        """The last completed turn's answer as an object, if its agent has a `reply`."""
+        return self.state.value
+
+    @property
     def error(self) -> str | None:
         """The last failed turn's error."""
         return self.state.error

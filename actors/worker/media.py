@@ -39,7 +39,8 @@ def sendable(
     """
     if not any(isinstance(message.get("content"), list) for message in transcript):
         return transcript
-    present = max((place for place, message in enumerate(transcript) if message["role"] == "user"), default=0)
+    asked = (place for place, message in enumerate(transcript) if message["role"] == "user" and "misfit" not in message)
+    present = max(asked, default=0)
 
     def sent(part: Mapping[str, Any], place: int) -> dict[str, Any]:
         problem = _problem(part, route, anthropic=anthropic, blind=blind)

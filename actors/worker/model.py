@@ -52,6 +52,7 @@ from .live import Deltas
 from .model_answer import Broken, ModelAnswer, TooMuch
 from .model_outcome import ModelCounts
 from .provider_stream import ProviderStream
+from .reply_format import response_format
 
 logger = logging.getLogger("holdfast.worker")
 
@@ -83,6 +84,12 @@ CLOSE_S = 5.0
 """Seconds that closing a connection may take."""
 ANTHROPIC_ELSEWHERE = frozenset({"vertex_ai", "azure_ai"})
 """Other providers whose Claude models speak Anthropic's interface."""
+OWN_FORMAT = "supports_native_structured_output"
+"""What litellm's table says of Anthropic's models that have structured output of their own."""
+WITH_TOOLS = ("openai", "azure")
+"""Providers whose structured output goes with tools."""
+IMITATED = "bedrock"
+"""The provider for which litellm imitates it by a call that it forces."""
 PASSING_STATUSES = frozenset({408, 409, 425, 429})
 UNAVAILABLE_STATUSES = frozenset({401, 402, 403, 404})
 """Statuses by which a provider refuses the key, the account or the model: another model may answer the same request."""
@@ -121,12 +128,17 @@ async def call(
     counts.whole(_cost_usd(target.called, answer))
     try:
         calls: tuple[ProposedCall, ...] = ()
+        misfit: str | None = None
         if proposed := answer.calls():
             room, in_force, turn = loop(), await rules.now(), await rules.turn()
             judged = partial(model_outcome.judged, agent, spec, proposed, redaction, rules=in_force, turn=turn)
             calls = await room.judged(spec.name, lambda asking: judged(asking=asking))
+        if (value := model_outcome.reply_to_validate(agent, spec, answer)) is not None:
+            validate = partial(model_outcome.misfit, agent, value, redaction)
+            misfit = await loop().judged(spec.name, lambda asking: validate(ask=asking(0)))
         fallback = target.model.model if target.model.model != spec.model else ""
-        return model_outcome.replied(request.effect_id, answer, calls, route=target.route, model=fallback, counts=counts)
+        said: dict[str, Any] = {"route": target.route, "model": fallback, "counts": counts, "misfit": misfit}
+        return model_outcome.replied(request.effect_id, answer, calls, **said)
     except (Exception, Suspend) as error:  # the answer is paid for, and another would be like it
         logger.exception("model call %s of %s: its answer cannot be used", request.effect_id, request.conversation_id)
         problem = f"the model's answer cannot be used: {_words(error, redaction)}"
@@ -360,6 +372,10 @@ def _arguments(
 ) -> dict[str, Any]:
     called, route, messages, anthropic = target.called, target.route, target.messages, target.anthropic
     tools = prompt.tools(spec, hidden)
+    formatted = None
+    if spec.reply is not None:
+        formatted = response_format(spec.reply) if not stopped and _structured(target, tools) else None
+        tools += [prompt.final_answer(spec.reply)] if formatted is None else []
     offered: dict[str, Any] = {"tools": tools} if tools else {}
     if stopped:
         called, offered = prompt.without_tools(called, tools, route=route, anthropic=anthropic)
@@ -370,6 +386,7 @@ def _arguments(
         **copy.deepcopy(called),
         "messages": prompt.marked(sent) if anthropic and spec.context is not None else sent,
         **offered,
+        **({"response_format": formatted} if formatted is not None else {}),
         **({"container": waiting} if anthropic and (waiting := prompt.container(messages)) else {}),
         "stream": True,
         "stream_options": {"include_usage": True},
@@ -378,6 +395,21 @@ def _arguments(
         "timeout": spec.limits.model_timeout_s,
         "_skip_mcp_handler": True,  # it would import the optional package `mcp` as soon as there are tools
     }
+
+
+def _structured(target: _Target, tools: list[dict[str, Any]]) -> bool:
+    """Whether a model takes a `response_format` beside these tools, by litellm's table and as its provider's own."""
+    asked = {"model": target.called["model"], "custom_llm_provider": target.route or None}
+    try:
+        if target.anthropic:  # for its other models litellm imitates it by a call that it forces
+            called = any("tool_calls" in message for message in target.messages)
+            own = target.route == "anthropic" and bool(tools or not called)
+            return own and bool(litellm.utils.supports_factory(**asked, key=OWN_FORMAT))
+        if target.route.startswith(IMITATED) or (tools and target.route not in WITH_TOOLS):
+            return False
+        return bool(litellm.supports_response_schema(**asked))
+    except Exception:  # noqa: BLE001 - an unknown model
+        return False
 
 
 def _by_responses(called: dict[str, Any], route: str, tools: list[dict[str, Any]]) -> bool:

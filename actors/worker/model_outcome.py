@@ -16,8 +16,9 @@ from holdfast.conversation.records.events import ConversationStarted, MessageAcc
 from holdfast.conversation.records.proposed_call import ProposedCall
 from holdfast.conversation.terms.grants import CallTarget
 from holdfast.conversation.terms.overrides import problem_of
+from holdfast.conversation.terms.reply import FINAL_ANSWER
 from holdfast.conversation.terms.rule_verdict import RuleEffect
-from holdfast.conversation.text import jsontext
+from holdfast.conversation.text import jsontext, schema
 from holdfast.conversation.window import Window
 from holdfast.counting import Counts
 from holdfast.errors import HoldfastError
@@ -26,7 +27,7 @@ from holdfast.persistence.access import NANOS
 from holdfast.persistence.views import path_of
 from holdfast.redaction import Redaction
 
-from .asking import Ask, here
+from .asking import Ask, at_once, here
 from .gate import deciders, proposed
 from .model_answer import AnswerCall, ModelAnswer, TooMuch
 from .run_rules import alone
@@ -48,8 +49,11 @@ def replied(
     route: str,
     model: str = "",
     counts: "ModelCounts | None" = None,
+    misfit: str | None = None,
 ) -> ModelReplied:
     """The outcome of a call that was answered; `model` is the fallback that did it, if one did.
+
+    `misfit` is what the app's validators find wrong with it as the agent's reply.
 
     `counts` says what the answer cost and how long it took; without them that is unknown.
     """
@@ -67,6 +71,7 @@ def replied(
         model=model,
         cached_tokens=cached_tokens,
         reasoning_tokens=reasoning_tokens,
+        misfit=misfit,
         **({} if counts is None else counts.measured),
     )
 
@@ -177,6 +182,34 @@ def judged(
         return made(arguments=arguments, ruled=ruled, targets=targets, approvers=terms, ruling=ruling)
 
     return tuple(judged_one(call, asking(place)) for place, call in enumerate(calls))
+
+
+def reply_to_validate(agent: Agent | None, spec: AgentSpec, answer: ModelAnswer) -> dict[str, Any] | None:
+    """The value of an answer that may be the agent's reply, if its type has validators; what no schema fits is left out."""
+    reply = None if agent is None else agent.reply
+    if reply is None or not reply.validates or reply.schema != spec.reply:
+        return None
+    match answer.calls():
+        case []:
+            text = answer.content or ""
+        case [call] if call.name == FINAL_ANSWER:
+            text = call.arguments
+        case _:
+            return None
+    try:
+        value = jsontext.loads(text)
+    except jsontext.NotJson:  # the machine says so
+        return None
+    return value if isinstance(value, dict) and schema.problem(spec.reply, value) is None else None
+
+
+def misfit(agent: Agent | None, value: dict[str, Any], redaction: Redaction, *, ask: Ask = at_once) -> str | None:
+    """What the app's validators find wrong with a reply; None if nothing."""
+    if agent is None or agent.reply is None:
+        return None
+    otherwise: str | None = UNVALIDATED
+    validate = partial(agent.reply.problem, value, errors=agent.errors, redaction=redaction)
+    return ask("a validator of reply=", validate, otherwise)
 
 
 def _touched(tool: Tool | None, arguments: dict[str, Any] | None, ask: Ask) -> tuple[CallTarget, ...] | None:

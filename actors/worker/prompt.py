@@ -9,7 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from holdfast.conversation import AgentSpec, Executor, ToolSpec
+from holdfast.conversation.terms.reply import DESCRIPTION, FINAL_ANSWER
 from holdfast.conversation.text import jsontext
+from holdfast.conversation.text.jsontext import JsonText
 
 from . import anthropic_blocks, kept_parts
 
@@ -79,6 +81,12 @@ def without_tools(
     if not tools or not (anthropic or route in DECLARED):
         return kept, {}
     return kept, {"tools": tools, **({"tool_choice": "none"} if anthropic else {})}
+
+
+def final_answer(schema: JsonText) -> dict[str, Any]:
+    """The built-in call that gives the reply, as providers take it; `schema` is the agent's `reply`."""
+    function = {"name": FINAL_ANSWER, "description": DESCRIPTION, "parameters": jsontext.loads(schema)}
+    return {"type": "function", "function": function}
 
 
 def _plain(message: dict[str, Any]) -> dict[str, Any]:

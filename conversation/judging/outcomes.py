@@ -1,6 +1,6 @@
 """The judgement of outcomes of effects: of a turn's beginning, a model call or a run."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import reduce
 from typing import Any
 
@@ -26,12 +26,13 @@ from holdfast.conversation.terms import questions
 from holdfast.conversation.terms.approvers import MOST_BYTES, joined
 from holdfast.conversation.terms.decisions import SuspensionKind
 from holdfast.conversation.terms.grants import LONGEST_VALUE, MOST_TARGETS, CallTarget
+from holdfast.conversation.terms.reply import FINAL_ANSWER, MISFIT, MOST_REPAIRS
 from holdfast.conversation.terms.rule_verdict import RuleEffect, RuleVerdict
 from holdfast.conversation.terms.spec import AgentSpec, Approval, Executor, OnLost, ToolSpec
 from holdfast.conversation.text import jsontext, schema
-from holdfast.conversation.text.envelope import failure
+from holdfast.conversation.text.envelope import failure, success
 
-from . import delegating, granting, stopping
+from . import delegating, granting, shaping, stopping
 from .judgement import Judgement
 from .progress import (
     Draft,
@@ -140,12 +141,15 @@ def model_replied(state: State, command: ModelReplied) -> Judgement:
     scope = f"{state.conversation_id}/{command.effect_id}"
     unique = unique_call_ids([call.tool_call_id for call in calls], frozenset(command.known), scope, call_key)
     proposed = dict(zip(unique, calls, strict=True))
+    misfit = None if stopping_by is not None else shaping.misfit(draft.spec, command, calls)
     seq = draft.emit(
         ModelAnswered(
             at=command.now,
             effect_id=command.effect_id,
             calls=tuple(_requested(call_id, call) for call_id, call in proposed.items()),
             model=jsontext.clean(command.model),
+            shaped=misfit == "",
+            misfit=misfit or None,
             **{name: getattr(command, name) for name in MEASURED},
             **{name: jsontext.clean(getattr(command, name)) for name in ("content", "finish_reason", "reasoning", "provider")},
         )
@@ -153,6 +157,8 @@ def model_replied(state: State, command: ModelReplied) -> Judgement:
     stopped = STOPPED.get(command.finish_reason or "")
     if stopping_by is not None:
         stop(draft, stopping_by, proposed)
+    elif misfit is not None:
+        _shaped(draft, proposed, misfit)
     elif stopped is not None and (proposed or not command.content):
         _cut_off(draft, proposed, stopped)
     elif proposed and (reached := stopping.by_answer(draft.state.turn or state.turn, draft.spec, command.now)):
@@ -183,6 +189,28 @@ def _cut_off(draft: Draft, proposed: Mapping[str, ProposedCall], stopped: StopRe
         advance(draft)
     else:
         fail(draft, FRUITLESS[stopped], FailureReason(stopped.value))
+
+
+def _shaped(draft: Draft, proposed: Iterable[str], misfit: str) -> None:
+    """Complete the turn with a reply that fits; of another one the model is told, or the turn fails."""
+    turn = draft.state.turn
+    if turn is None:
+        return
+    more = turn.model_calls < turn.max_model_calls
+    if misfit and turn.misfits <= MOST_REPAIRS and more and (reached := stopping.by_answer(turn, draft.spec, draft.now)):
+        stop(draft, reached, proposed)
+        return
+    for call_id in proposed:
+        said = failure(MISFIT.format(misfit)) if misfit else success("null")
+        finish(draft, call_id, said, by=SettledBy.REPLY, ok=not misfit)
+    if not misfit:
+        if not more or turn.is_overdue(draft.now) or not join(draft):
+            draft.emit(TurnCompleted(at=draft.now, turn_id=turn.turn_id, reply_seq=turn.answered_at))
+    elif turn.misfits <= MOST_REPAIRS and more:
+        advance(draft)
+    else:
+        words = shaping.FAILED if turn.misfits > MOST_REPAIRS else shaping.UNREPAIRED
+        fail(draft, words.format(misfit), FailureReason.INVALID_REPLY)
 
 
 def _requested(call_id: str, call: ProposedCall) -> RequestedCall:
@@ -366,6 +394,8 @@ def _take_up(draft: Draft, proposed: Mapping[str, ProposedCall], seq: int) -> No
 
 def _usable(draft: Draft, call_id: str, proposed: ProposedCall, seq: int) -> Call | RuleVerdict | str:
     """The call; the verdict, if a rule denies it; the error text for the model, if it cannot be used."""
+    if draft.spec is not None and draft.spec.reply is not None and proposed.name == FINAL_ANSWER:
+        return shaping.ALONE
     tool = draft.spec.tool(proposed.name) if draft.spec is not None else None
     problem = _problem(draft, proposed, tool)
     if tool is None or problem is not None:

@@ -180,10 +180,13 @@ def _turn_over(state: State, event: OfTurn, outcome: Literal["completed", "faile
 def _answered(state: State, event: events.ModelAnswered) -> State:
     turn = _turn(state)
     changes: dict[str, Any] = {"model_calls": turn.model_calls + 1, "answered_at": state.seq + 1, "calls": NO_CALLS}
-    changes["cut"] = turn.cut + 1 if event.calls and event.finish_reason == StopReason.LENGTH else 0
+    cut = bool(event.calls) and event.finish_reason == StopReason.LENGTH and event.misfit is None
+    changes["cut"] = turn.cut + 1 if cut else 0
     if turn.counted:
         changes["tokens"] = turn.tokens + (event.input_tokens or 0) + (event.output_tokens or 0)
-    if turn.counted and event.calls:
+    if event.misfit is not None:
+        changes["misfits"] = turn.misfits + 1
+    if turn.counted and event.calls and event.misfit is None and not event.shaped:
         asked = " ".join(payload_digest("call", call.name, call.arguments)[:16] for call in event.calls[:MOST_COMPARED])
         changes |= {"rounds": turn.rounds + 1, "asked": (*turn.asked, asked)[-MOST_ANSWERS - 1 :]}
     return _with_turn(state, **changes)
@@ -347,7 +350,7 @@ def _traced(state: State, traceparent: str | None) -> State:
 
 def _call_resolved(state: State, event: events.CallResolved) -> State:
     status, turn = CallStatus.RESOLVED if event.ok else CallStatus.ERRORED, _turn(state)
-    if turn.counted:
+    if turn.counted and event.by is not SettledBy.REPLY:
         state = _with_turn(state, errors=0 if event.ok else turn.errors + 1)
     call = turn.call(event.tool_call_id)
     if call is None:  # the call neither ran nor was suspended

@@ -7,7 +7,9 @@ from holdfast.conversation.records import events
 from holdfast.conversation.records.events import CallResolved, Event, ModelAnswered, RequestedCall
 from holdfast.conversation.terms.overrides import Overrides
 from holdfast.conversation.terms.parts import Content, TextPart, in_chat_format
+from holdfast.conversation.terms.reply import MISFIT
 from holdfast.conversation.text import jsontext
+from holdfast.conversation.text.envelope import refused_reply
 
 PAUSED = "pause_turn"
 """The finish reason of an answer that the provider continues at the next model call."""
@@ -36,6 +38,9 @@ class Transcript:
     An assistant message has up to three additional keys, which are not sent to providers as they are: `reasoning_content`, the
     thinking that the model showed; `provider`, a dict that only the provider can read; `finish_reason`, if the message was cut
     off ("length", "content_filter") or paused ("pause_turn").
+
+    A text that is no reply of the agent's shape is followed by a message with the role "user" in which the model is told so; it
+    has the additional key `misfit`.
 
     Attributes:
         seq: The place of the last event.
@@ -78,6 +83,7 @@ class Transcript:
                 if event.input_tokens is not None:
                     self.reported[len(self._messages)] = self._spec_digest, event.input_tokens
                 self._messages.append(_assistant(event))
+                self._messages += told_of(event)
                 self._round = event.calls
             case CallResolved():
                 self._results[event.tool_call_id] = event
@@ -112,6 +118,18 @@ class Transcript:
         self._messages.extend(self._tool_messages())
         self._round = ()
         self._results = {}
+
+
+def reply_of(answer: ModelAnswered) -> str | None:
+    """The text of an answer as its turn's reply; JSON text if it is `shaped`."""
+    return answer.calls[0].arguments if answer.shaped and answer.calls else answer.content
+
+
+def told_of(event: ModelAnswered) -> list[dict[str, Any]]:
+    """The message, if any, in which the model is told of a text that is no reply of its agent's shape."""
+    if event.misfit is None or event.calls:
+        return []
+    return [{"role": "user", "content": refused_reply(MISFIT.format(event.misfit)), "misfit": True}]
 
 
 def _result(event: CallResolved) -> str | list[dict[str, Any]]:

@@ -288,7 +288,10 @@ class TurnPrepared(Outcome):
 
 
 class ModelReplied(Outcome):
-    """The outcome of `CallModel`: the model's message; the fields are those of `ModelAnswered`."""
+    """The outcome of `CallModel`: the model's message; the fields are those of `ModelAnswered`.
+
+    `misfit` is what the app's validators find wrong with it as the agent's reply; None if nothing.
+    """
 
     kind: Literal["model_replied"] = "model_replied"
     content: str | None = None
@@ -304,6 +307,7 @@ class ModelReplied(Outcome):
     cost_usd: float | None = None
     duration_ms: int | None = None
     first_token_ms: int | None = None
+    misfit: str | None = None
 
     def lookups(self) -> tuple[str, ...]:
         """The keys of the model's call ids; a known one was used before."""

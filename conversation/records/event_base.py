@@ -33,6 +33,7 @@ class FailureReason(StrEnum):
     MAX_MODEL_CALLS = "max_model_calls"  # Limits.max_model_calls is reached
     MAX_CALLS = "max_calls"  # one answer asked for more calls than Limits.max_calls
     REPLY_BYTES = "reply_bytes"  # one answer was larger than Limits.reply_bytes
+    INVALID_REPLY = "invalid_reply"  # the reply does not fit the agent's reply=, nor do those that were asked for instead
     UNUSABLE = "unusable"  # the answer cannot be recorded
     UNSUPPORTED_PART = "unsupported_part"  # the model cannot be sent an image or file of this turn; nothing was sent
     NOT_OVERRIDABLE = "not_overridable"  # the agent in force does not allow what the turn's message overrides; nothing was sent

@@ -153,6 +153,8 @@ class ModelAnswered(EventBase):
         cost_usd: What the answer cost in US dollars, by litellm's prices; None if the price or the tokens are unknown.
         duration_ms: How long the model call took, with retries and fallbacks, in milliseconds.
         first_token_ms: The milliseconds from the answered request to the first piece of its answer.
+        shaped: Whether it is a reply that fits what its agent declares: its text, or the arguments of its one call.
+        misfit: What is wrong with it as such a reply; the model is told so. None if it fits, or if it is no reply.
     """
 
     kind: Literal["model_answered"] = "model_answered"
@@ -170,6 +172,8 @@ class ModelAnswered(EventBase):
     cost_usd: float | None = None
     duration_ms: int | None = None
     first_token_ms: int | None = None
+    shaped: bool = False
+    misfit: str | None = None
 
 
 class RunScheduled(CallEvent):

@@ -64,7 +64,7 @@ class Turn(Record):
     `steered` are messages that join it at its next boundary, `joined` the `seq` of those that have.
     `delegated` counts the conversations that its calls were given: their children, and those that may stand below them.
     `traceparent` is the trace context of its first span, `latest` that of the last span in the log, if that is another.
-    `cut` counts the last answers that were cut off inside their calls, in a row.
+    `cut` counts the last answers that were cut off inside their calls, in a row; `misfits` the replies that did not fit.
     `counted` says whether what its agent's `Stop` bounds is counted: `rounds`, `tokens`, `errors` in a row, and digests of the
     calls that were `asked` for. Once it is `stopping`, its last model call is outstanding. Its time is over at `ends_at` (ms
     UTC; 0: never). That stands still while the turn waits for people, since `waiting_since` (0: it does not wait), unless such
@@ -90,6 +90,7 @@ class Turn(Record):
     errors: int = 0
     asked: tuple[str, ...] = ()
     cut: int = 0
+    misfits: int = 0
     stopping: Reached | None = None
     ends_at: int = 0
     waits: bool = False

@@ -196,7 +196,8 @@ class AgentSpec(Record):
     A call for a client fails `client_grace_s` seconds after nobody is attached who has its tool; None: it waits. `context` says
     how much of a conversation is sent to the model; None: all of it. `stop` says when a turn ends though its model would go
     on. `retries` and `breaker` are those of `model`, as in `ModelSpec`; where it cannot answer, `fallbacks` are asked, one
-    after the other. `overridable` says what a message may override for its own turn; None: nothing.
+    after the other. `overridable` says what a message may override for its own turn; None: nothing. `reply` is the JSON Schema
+    of an object that each turn's reply has to fit; None: a reply is any text.
     """
 
     version: Literal[1] = 1
@@ -216,6 +217,7 @@ class AgentSpec(Record):
     breaker: Breaker | None = None
     fallbacks: tuple[ModelSpec, ...] = Field(default=(), max_length=MOST_FALLBACKS)
     overridable: Overridable | None = None
+    reply: JsonText | None = None
 
     def overridden(self, by: Overrides) -> Self:
         """The spec of a turn whose message has these overrides, which the agent allows: another digest, the same tools.

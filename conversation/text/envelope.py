@@ -4,7 +4,7 @@
 call that was delegated also has `"conversation"`, the id of the child, and `"cut_from_bytes"` if it is only the
 beginning of the answer. The result of a call with edited arguments also has `"edited_arguments"`: those that it ran with, or
 `true` if they are long. The verdict of a review is a result with its own `"_kind"`; so is
-what asks a model for its last words, which is no result. Values from people, clients and tools stand
+what asks a model for its last words, or for another reply, which is no result. Values from people, clients and tools stand
 inside as JSON, so none of them can pose as an envelope.
 """
 
@@ -13,6 +13,8 @@ from .jsontext import JsonText
 
 REVIEWED = "holdfast.human_review_decision"
 """The `_kind` of the result of a review."""
+REPLY_REFUSED = "holdfast.reply_refused"
+"""The `_kind` of what the model reads of a text that is no reply of its agent's shape."""
 TURN_ENDS = "holdfast.turn_ends"
 """The `_kind` of what the model reads before its last words."""
 LAST_WORDS = (
@@ -53,6 +55,11 @@ def reviewed(verdict: str, notes: str) -> JsonText:
 def turn_ends(bound: str) -> JsonText:
     """The envelope that asks the model for its last words; `bound` says what the turn has reached."""
     return jsontext.dumps({"_kind": TURN_ENDS, "bound": bound, "told": LAST_WORDS})
+
+
+def refused_reply(error: str) -> JsonText:
+    """The envelope in which a model reads, behind a text of its own, why that is not the turn's reply."""
+    return jsontext.dumps({"_kind": REPLY_REFUSED, "ok": False, "error": error.encode("utf-8", "replace").decode()})
 
 
 def edited(envelope: JsonText, arguments: JsonText | None = None) -> JsonText:

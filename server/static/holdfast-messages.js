@@ -102,8 +102,8 @@ export class MessagesElement extends HoldfastElement {
 }
 
 /** The shown parts of a message: its text, and a line for each call with its outcome. */
-function said({ role, content, tool_calls: calls }, place, results) {
-  if (role !== "user" && role !== "assistant") return [];
+function said({ role, content, tool_calls: calls, misfit }, place, results) {
+  if ((role !== "user" && role !== "assistant") || misfit) return [];
   const lines = (calls ?? []).map(({ id, function: called }, at) => {
     const name = plain(called?.name ?? "");
     return { key: `${place}.${at}`, role: "call", text: results.has(id) ? `${name} · ${went(results.get(id))}` : `→ ${name}` };

@@ -109,6 +109,8 @@ export interface State {
   turn_id: string | null;
   /** The text of the last completed turn's answer. */
   reply: string | null;
+  /** The object in `reply`, if the agent's `reply=` gives replies a shape; null otherwise. */
+  value: { [name: string]: Json } | null;
   /** The error of the last turn, if it failed, or the reason of the quarantine. */
   error: string | null;
   /** Why the last turn failed; null if it did not. */
@@ -499,7 +501,7 @@ export type Executor = "server" | "human" | "client" | "provider" | "agent";
 /** The kind of decision that a suspended call waits for. */
 export type SuspensionKind = "approval" | "elicitation" | "client_exec" | "lost" | "review" | "delegate";
 /** Why a turn failed. */
-export type FailureReason = "model_error" | "model_timeout" | "model_unavailable" | "length" | "content_filter" | "max_model_calls" | "max_calls" | "reply_bytes" | "unusable" | "unsupported_part" | "not_overridable" | "context_overflow" | "no_agent";
+export type FailureReason = "model_error" | "model_timeout" | "model_unavailable" | "length" | "content_filter" | "max_model_calls" | "max_calls" | "reply_bytes" | "invalid_reply" | "unusable" | "unsupported_part" | "not_overridable" | "context_overflow" | "no_agent";
 /** The status of a conversation. */
 export type Status = "absent" | "idle" | "generating" | "executing_tools" | "awaiting_input" | "failed" | "ended" | "quarantined";
 /** Why a completed turn ended before the model had said all: its answer was cut off, or the agent's `Stop` was reached. */
@@ -533,6 +535,8 @@ export interface Message {
   name?: string;
   tool_call_id?: string;
   tool_calls?: { id: string; type: "function"; function: { name: string; arguments: string } }[];
+  /** What the model, and nobody else, is told of the text before it: that is not the reply of its agent's shape. */
+  misfit?: boolean;
 }
 
 export interface Event {

@@ -42,6 +42,7 @@ WITHOUT_A_STACK = {
     "stops.md",
     "usage.md",
     "overrides.md",
+    "replies.md",
 }
 """Pages whose blocks are tests, which tests/unit/testing/test_testing_page.py runs."""
 GUIDES = ROOT / "docs" / "guides"  # test_guides.py runs their programs, and compares what they print

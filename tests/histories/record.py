@@ -82,6 +82,7 @@ from holdfast.conversation.terms.grants import CallTarget, Level, Scope
 from holdfast.conversation.terms.models import Breaker, ModelSpec
 from holdfast.conversation.terms.overrides import Overridable, Overrides
 from holdfast.conversation.terms.parts import FilePart, ImagePart, TextPart
+from holdfast.conversation.terms.reply import FINAL_ANSWER
 from holdfast.conversation.terms.rule_verdict import RuleEffect, RuleVerdict
 from holdfast.conversation.terms.spec import NoticeKind, NotifySpec, UnattendedApprovals, UnattendedQuestions, UnattendedSpec
 from holdfast.conversation.terms.stages import Default, OnTimeout, Stage
@@ -237,7 +238,12 @@ FALLING_BACK = DESK.model_copy(
 )
 """The agent whose model gives way to another, and whose messages may choose one."""
 OVERRIDES = Overrides(model="test/large", temperature=0.5, max_tokens=100, top_p=0.75, reasoning_effort="low")
-LATER = (FALLING_BACK, CLERK, BOARD, CALM, NIGHT, LATE, LATE_IN_TURN, AT_CLIENTS, *STOPPED.values(), *TIMED, TALKS)
+SHAPED = DESK.model_copy(update={"reply": '{"type":"object","properties":{"order":{"type":"integer"}},"required":["order"]}'})
+"""The agent whose replies have a shape."""
+FITTING = '{"order":7}'
+LONG = f'{{"sealed":"{"x" * 70_000}"}}'
+"""What only the provider reads, long enough for a snapshot."""
+LATER = (SHAPED, FALLING_BACK, CLERK, BOARD, CALM, NIGHT, LATE, LATE_IN_TURN, AT_CLIENTS, *STOPPED.values(), *TIMED, TALKS)
 """The specs that its turns have besides the first one."""
 SHOP = AppRecord(
     app="shop.app:app",
@@ -937,9 +943,29 @@ async def is_cut_off(tells: Recorder) -> None:
     await tells.does("a message comes", steps.send("write it all", message_id="m-cut", overrides=OVERRIDES))
     await tells.does("its turn begins", steps.begin())
     for number in (1, 2, 3):
-        sealed = f'{{"sealed":"{"x" * 70_000}"}}' if number == 2 else None  # long enough for a snapshot
+        sealed = LONG if number == 2 else None
         said = {"provider": sealed, "finish_reason": "length", "model": "test/large"}
         await tells.model("a call is cut off", (f"cut_{number}", "lookup"), **said)
+    tells.writer.spec = DESK
+
+
+async def has_a_shape(tells: Recorder) -> None:
+    """Replies that do not fit what their agent declares, and one that does, as texts and as calls."""
+    tells.writer.spec = SHAPED
+    for number, last in enumerate((FITTING, None), 1):
+        await tells.does("a message comes", steps.send("which order?", message_id=f"m-shaped-{number}"))
+        await tells.does("its turn begins", steps.begin())
+        await tells.does("the reply does not fit", steps.reply("Seven."))
+        await tells.model("the call of the reply does not fit", (f"shaped_{number}", FINAL_ANSWER), provider=LONG)
+        if last is not None:
+            await tells.does("the reply fits", steps.reply(last))
+        else:
+            await tells.does("the third reply does not fit", steps.reply("7"))
+    await tells.does("a message comes", steps.send("which order?", message_id="m-shaped-3"))
+    await tells.does("its turn begins", steps.begin())
+    await tells.does(
+        "the call of the reply fits", steps.call(ProposedCall(tool_call_id="shaped_3", name=FINAL_ANSWER, arguments=FITTING))
+    )
     tells.writer.spec = DESK
 
 
@@ -1018,6 +1044,7 @@ async def life(tells: Recorder) -> None:  # noqa: PLR0915 - a life is long
     await clients(tells)
     await stops(tells)
     await is_cut_off(tells)
+    await has_a_shape(tells)
 
     await tells.does("a fourth message comes", steps.send("ship it", message_id="m-4"))
     await tells.does("its turn begins", steps.begin())

@@ -35,6 +35,7 @@ from holdfast.conversation import (
 from holdfast.conversation.log.owed import Envelope, notice_target
 from holdfast.conversation.records.commands import ProposedCall
 from holdfast.conversation.terms.parts import FilePart, ImagePart, TextPart
+from holdfast.conversation.terms.reply import FINAL_ANSWER
 from holdfast.conversation.terms.spec import UnattendedSpec
 from holdfast.errors import HoldfastError
 from holdfast.persistence import codec
@@ -557,6 +558,16 @@ async def answering(client, server):
     return [await started.wait(), await started.messages(), await started.turns()]
 
 
+async def answering_in_a_shape(client, server):
+    started = await client.start("desk", "Which?", conversation_id="c-10")
+    writer = server.stack.writers["c-10"]
+    writer.spec = writer.spec.model_copy(update={"reply": '{"type":"object"}'})
+    given = ProposedCall(tool_call_id="call_f", name=FINAL_ANSWER, arguments='{"order":[7,null,{"ü":1.5}]}')
+    await aside(server, writer.do(begin(), reply("Seven."), call(given)))
+    state = await started.wait()
+    return [state, state.value["order"][2]["ü"], await started.messages(), await started.turns()]
+
+
 async def missing(client, _):
     conversation = client.conversation("c-none")
 
@@ -678,6 +689,7 @@ CASES = (
         owing,
         checking_rules,
         answering,
+        answering_in_a_shape,
         missing,
     ),
     *(following, following_lists),

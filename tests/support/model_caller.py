@@ -15,6 +15,7 @@ from holdfast.actors.worker.gate import CallRules, FixedRules
 from holdfast.actors.worker.model_outcome import ModelCounts
 from holdfast.actors.workers import ModelRequest
 from holdfast.agent import Rules, Tool, TurnContext, Unattended
+from holdfast.agent.reply import Reply
 from holdfast.conversation import AgentSpec, CallModel, Event, Limits, ModelFailed, ModelReplied, ToolSpec, outstanding
 from holdfast.conversation.log.transcript import Transcript
 from holdfast.conversation.terms.models import RETRIES
@@ -60,6 +61,7 @@ class Declared:
     tools: tuple[Tool, ...] = ()
     errors: str = "full"
     unattended: Unattended = field(default_factory=Unattended)
+    reply: Reply | None = None
 
     def tool(self, name: str) -> Tool | None:
         """The tool with the app's functions, if it has any."""
@@ -77,6 +79,7 @@ class Caller:
     fallback_options: tuple[dict[str, Any], ...] = ()
     live: list[list[Any]] = field(default_factory=list)
     app_tools: tuple[Tool, ...] = ()
+    reply: Reply | None = None
     app_loop: Any = field(default_factory=InPlace)
     counts: Counts = field(default_factory=Counts)
     breakers: Breakers = field(default_factory=lambda: Breakers(Counts()))
@@ -92,6 +95,7 @@ class Caller:
         """A conversation at its first model call."""
         address = server.anthropic_url if anthropic else server.url
         own = {"api_base": address, "api_key": "sk-test"}
+        reply: Reply | None = more.pop("reply", None)
         spec = AgentSpec(
             name="desk",
             model=more.pop("model", "anthropic/claude-sonnet-4-5" if anthropic else "openai/gpt-4o-mini"),
@@ -101,11 +105,12 @@ class Caller:
             breaker=more.pop("breaker", None),
             fallbacks=more.pop("fallbacks", ()),
             stop=more.pop("stop", None),
+            reply=None if reply is None else reply.schema,
             limits=Limits(**more),
         )
         writer = await Writer.of(MemoryStore(), "c-1")
         writer.spec = spec
-        caller = cls(server, spec, writer, own)
+        caller = cls(server, spec, writer, own, reply=reply)
         await writer.do(start("hello"), begin())
         return caller
 
@@ -144,7 +149,7 @@ class Caller:
 
         It is sent these messages, or all. `asked` is the stored spec, if it is not the one that the app declares.
         """
-        agent: Any = Declared(self.spec, self.own_options, self.fallback_options, tools=self.app_tools)
+        agent: Any = Declared(self.spec, self.own_options, self.fallback_options, tools=self.app_tools, reply=self.reply)
         turn = TurnContext(conversation_id="c-1", agent="desk")
         rules = CallRules(FixedRules(Rules()), Rules(), "desk", partial(asyncio.sleep, 0, turn))
         outcome: Awaitable[ModelReplied | ModelFailed] = model.call(

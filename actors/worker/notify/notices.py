@@ -6,6 +6,7 @@ from holdfast.actors.workers import DeliverRequest
 from holdfast.agent.notice import Notice
 from holdfast.conversation import Event
 from holdfast.conversation.log.owed import notice_kind
+from holdfast.conversation.log.transcript import reply_of
 from holdfast.conversation.records import events as recorded
 from holdfast.conversation.records.calls import PendingView
 from holdfast.conversation.terms.decisions import DecisionRecord
@@ -69,7 +70,7 @@ class _Reading:
                 return {"call": await self._call(event.suspension_id), **settled}
             case recorded.TurnCompleted():
                 (answer,) = await self._store.at(self._conversation_id, [event.reply_seq or self._seq])
-                return {"reply": answer.content if isinstance(answer, recorded.ModelAnswered) else None}
+                return {"reply": reply_of(answer) if isinstance(answer, recorded.ModelAnswered) else None}
             case recorded.TurnFailed():
                 return {"error": event.error}
             case recorded.Ended():

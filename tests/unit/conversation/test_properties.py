@@ -34,9 +34,12 @@ from holdfast.conversation import (
     outstanding,
 )
 from holdfast.conversation.log.index import pending_entries
+from holdfast.conversation.log.transcript import reply_of
 from holdfast.conversation.records.commands import ProposedCall, RunLost, TurnPrepared
 from holdfast.conversation.terms.decisions import DecisionRecord, SuspensionKind
+from holdfast.conversation.terms.reply import FINAL_ANSWER
 from holdfast.conversation.terms.rule_verdict import RuleEffect
+from holdfast.conversation.text import jsontext
 from holdfast.errors import ConversationEnded, HoldfastError
 
 TERMINAL = {"turn_completed", "turn_failed", "turn_cancelled"}
@@ -108,6 +111,7 @@ class Ledger:
         self.results = Counter()
         self.model_effects = []
         self.cut = 0  # how many answers in a row were cut off inside their calls
+        self.misfits, self.shaped = 0, False  # of the turn: the replies that did not fit, and whether the last answer did
         self.stops = ""  # of the turn that goes on: "asked" for its last words, or they are "said"
         self.ends_at = self.waits_since = 0  # its time, which stands still while people are waited for
 
@@ -161,7 +165,7 @@ class Ledger:
         self.turn = event.turn_id
         self.turns.append(event.turn_id)
         self.round = []
-        self.cut = 0
+        self.cut = self.misfits = 0
         timeout_s = self.spec.stop.timeout_s if self.spec.stop is not None and event.spec_digest else None
         self.stops, self.waits_since, self.ends_at = "", 0, 0 if timeout_s is None else event.at + round(timeout_s * 1000)
 
@@ -178,7 +182,14 @@ class Ledger:
         assert all(CALL_ID.fullmatch(call_id) for call_id in ids)
         self.calls |= {call.tool_call_id: call for call in event.calls}
         self.round = ids
-        self.cut = self.cut + 1 if ids and event.finish_reason == "length" else 0
+        self.shaped = event.shaped
+        self.misfits += event.misfit is not None
+        assert self.misfits <= 3, "the turn goes on after the third reply that does not fit"
+        assert self.spec.reply is not None or not (self.misfits or self.shaped)
+        if event.shaped:
+            assert not event.misfit
+            assert jsontext.loads(reply_of(event)) == {"amount": 5}
+        self.cut = self.cut + 1 if ids and event.finish_reason == "length" and not event.misfit else 0
         assert self.cut <= 3, "the turn goes on after the third answer in a row that is cut off inside its calls"
 
     def _run_scheduled(self, _seq, event):
@@ -267,6 +278,7 @@ class Ledger:
 
     def _turn_completed(self, _seq, event):
         assert event.stopped is not None or not self.stops
+        assert event.stopped is not None or self.shaped or self.spec.reply is None, "a reply without its shape ends the turn"
         assert event.stopped != "timeout" or self.stops or (self.due_at is not None and self.due_at <= event.at)
         self._over(event)
 
@@ -286,10 +298,10 @@ class Ledger:
 class Life(RuleBasedStateMachine):
     """One conversation under any sequence of commands, likely and unlikely ones."""
 
-    def __init__(self, conversations, tools=TOOLS, ends=ENDS, stop=None):
+    def __init__(self, conversations, tools=TOOLS, ends=ENDS, stop=None, reply=None):
         super().__init__()
         self.tools, self.ends = tools, ends
-        spec = conversations.desk.model_copy(update={"stop": stop})
+        spec = conversations.desk.model_copy(update={"stop": stop, "reply": reply})
         self.conversation = conversations(spec=spec)
         self.conversation.present = ()
         self.numbers = itertools.count(1)
@@ -430,8 +442,14 @@ class Life(RuleBasedStateMachine):
                     for call_id, name, text in calls
                 )
                 self._do(steps.call(*proposed, finish_reason=data.draw(CALLS_END, label="how the answer ends")))
-            case "ends":
+            case "ends" if self.conversation.spec.reply is None:
                 self._do(steps.reply())
+            case "ends":
+                text = data.draw(ARGUMENTS, label="reply")
+                given = ProposedCall(tool_call_id=self._fresh("call"), name=FINAL_ANSWER, arguments=text)
+                how = data.draw(st.sampled_from([None, None, None, "length", "content_filter"]), label="how the answer ends")
+                by_call = data.draw(st.booleans(), label="by a call")
+                self._do(steps.call(given, finish_reason=how) if by_call else steps.reply(text, finish_reason=how))
             case "fails":
                 self._do(steps.fail_model("no"))
 
@@ -663,6 +681,16 @@ def test_the_invariants_hold_where_workers_die_again_and_again(conversations):
 def test_the_invariants_hold_where_turns_stop(conversations, stop):
     run_state_machine_as_test(
         lambda: Life(conversations, stop=stop),
+        settings=settings(max_examples=100, stateful_step_count=25, deadline=None, database=None),
+    )
+
+
+@pytest.mark.parametrize("stop", [None, Stop(rounds=2, errors=2, loop=2, timeout_s=300, then="last_words")])
+def test_the_invariants_hold_where_replies_have_a_shape(conversations, stop):
+    tools = st.sampled_from(["lookup", "charge", "refund", FINAL_ANSWER])
+    shape = '{"type":"object","properties":{"amount":{"type":"integer"}},"required":["amount"]}'
+    run_state_machine_as_test(
+        lambda: Life(conversations, tools, stop=stop, reply=shape),
         settings=settings(max_examples=100, stateful_step_count=25, deadline=None, database=None),
     )
 

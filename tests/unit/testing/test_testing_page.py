@@ -28,6 +28,7 @@ filterwarnings = error
         ("stops.md", 2),
         ("usage.md", 1),
         ("overrides.md", 1),
+        ("replies.md", 1),
     ],
 )
 def test_every_test_of_a_page_passes(tmp_path, page, least):

@@ -1,0 +1,117 @@
+"""Bugs to plant in what is sent, in the shape of replies and in overrides, as those in `bugs.py`."""
+
+from dataclasses import replace
+from unittest import mock
+
+from holdfast.actors.worker import model_outcome
+from holdfast.conversation import window
+from holdfast.conversation.judging import outcomes, shaping
+from holdfast.conversation.log import fold, transcript
+
+
+def a_window_that_takes_no_steps():
+    """All of a conversation is sent, however much that is."""
+    settle = window.Walk._settle
+
+    def lazy(walk):
+        walk._budget, budget = None, walk._budget
+        settle(walk)
+        walk._budget = budget
+
+    return mock.patch.multiple(window.Walk, _settle=lazy)
+
+
+def a_window_that_parts_results_from_calls():
+    """A result is left out, or kept, apart from its call."""
+    return mock.patch.object(window._Group, "goes_on_with", return_value=False)
+
+
+def a_walk_that_is_gone_on_with_in_place():
+    """What a worker has walked over for one request is walked over again for the next."""
+    return mock.patch.object(window.Walk, "copied", lambda walk: walk)
+
+
+def a_window_without_its_question():
+    """Of a turn that is left out in part, what asked for it is left out, too."""
+    leave_out = window.Walk._leave_out
+
+    def forgetful(walk, group):
+        leave_out(walk, group)
+        if walk._asked is not None:
+            walk._drop(walk._asked)
+            walk._asked = None
+
+    return mock.patch.object(window.Walk, "_leave_out", forgetful)
+
+
+def any_reply_that_fits():
+    """Whatever a model says is taken for an object of its agent's shape."""
+    return mock.patch.object(shaping, "misfit", lambda spec, *_: "" if spec is not None and spec.reply is not None else None)
+
+
+def repairs_without_end():
+    """Nobody counts how often a model is asked again."""
+    answered = fold._answered
+
+    def careless(state, event):
+        after = answered(state, event)
+        return after.model_copy(update={"turn": after.turn.model_copy(update={"misfits": 0})})
+
+    return mock.patch.object(fold, "_answered", careless)
+
+
+def a_misfit_that_nobody_is_told_of():
+    """The model is not told what is wrong with a text."""
+    return mock.patch.object(transcript, "told_of", return_value=[])
+
+
+def a_shaped_reply_that_the_turn_goes_on_after():
+    """The model is called again after a reply that fits."""
+
+    def eager(draft, proposed, misfit):
+        shaped(draft, proposed, misfit or "it is too short")
+
+    shaped = outcomes._shaped
+    return mock.patch.object(outcomes, "_shaped", eager)
+
+
+def overrides_that_nobody_looks_at():
+    """A turn is asked for as its agent says, whatever its message overrides."""
+    asked = model_outcome.asked
+
+    def blind(effect_id, spec, reading, stopped):
+        return asked(effect_id, spec, replace(reading, overrides=None), stopped)
+
+    return mock.patch.object(model_outcome, "asked", blind)
+
+
+def overrides_of_the_turn_before():
+    """What a message overrides holds for the turns after it, too."""
+    add = transcript.Transcript.add
+
+    def sticky(kept, seq, event):
+        before = kept.overrides
+        add(kept, seq, event)
+        kept.overrides = kept.overrides or before
+
+    return mock.patch.object(transcript.Transcript, "add", sticky)
+
+
+def overrides_that_nobody_allows():
+    """Whatever a message overrides is done."""
+    return mock.patch.object(model_outcome, "problem_of", return_value=None)
+
+
+WINDOWED = (
+    a_window_that_takes_no_steps,
+    a_window_that_parts_results_from_calls,
+    a_walk_that_is_gone_on_with_in_place,
+    a_window_without_its_question,
+    any_reply_that_fits,
+    repairs_without_end,
+    a_misfit_that_nobody_is_told_of,
+    a_shaped_reply_that_the_turn_goes_on_after,
+    overrides_that_nobody_looks_at,
+    overrides_of_the_turn_before,
+    overrides_that_nobody_allows,
+)

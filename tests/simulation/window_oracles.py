@@ -1,0 +1,116 @@
+"""What windows, shapes and overrides must have led to: of each request as it is sent, and of the log when all is over."""
+
+import json
+
+from holdfast.conversation import FailureReason
+from holdfast.conversation.log.transcript import Transcript, reply_of
+from holdfast.conversation.records.events import (
+    ConversationStarted,
+    MessageAccepted,
+    ModelAnswered,
+    TurnCompleted,
+    TurnFailed,
+    TurnStarted,
+)
+from holdfast.conversation.terms.reply import FINAL_ANSWER, MOST_REPAIRS
+from holdfast.conversation.window import budget_of, fixed_tokens, message_tokens, window
+
+from .shop import ALLOWED, agent_of
+
+
+def problem_of_request(spec, messages):
+    """What is wrong with the messages of a request as they are sent; None if nothing is."""
+    if spec.context is None:
+        return None
+    tokens = fixed_tokens(spec) + sum(map(message_tokens, messages))
+    if tokens > budget_of(spec):
+        return f"it has about {tokens} tokens, and {budget_of(spec)} are allowed"
+    if not messages or messages[0]["role"] != "user":
+        return "it does not begin with what somebody asked"
+    waits = set()
+    for message in messages:
+        if message["role"] == "tool":
+            if message["tool_call_id"] not in waits:
+                return f"it has the result of {message['tool_call_id']}, and not its call"
+            waits.remove(message["tool_call_id"])
+            continue
+        if waits:
+            return f"it has no results of {sorted(waits)}"
+        waits = {call["id"] for call in message.get("tool_calls", ())}
+    return f"it has no results of {sorted(waits)}" if waits else None
+
+
+def overrides_of(events, turn_started):
+    """What the message of a turn overrides."""
+    accepted = events[turn_started.message_seq - 1]
+    return accepted.overrides if isinstance(accepted, ConversationStarted | MessageAccepted) else None
+
+
+class Asking:
+    """What each model call of a log is to have been sent, worked out from the log alone."""
+
+    def __init__(self, history):
+        self._spec = self.spec = agent_of(history.conversation_id, history.events).spec
+        self._events = history.events
+        self._transcript = Transcript()
+
+    def add(self, seq, event):
+        """The next event."""
+        if isinstance(event, TurnStarted):
+            by = overrides_of(self._events, event)
+            self.spec = self._spec if by is None else self._spec.overridden(by)
+        self._transcript.add(seq, event)
+
+    def messages(self, stopped):
+        """The messages of a request here; `stopped` as `window` takes it."""
+        return window(self.spec, self._transcript.messages(), self._transcript.reported, stopped).messages
+
+
+def replies_have_their_shape(world, history):
+    """A turn ends with a reply that fits, or fails after so many repairs; what is not allowed is never sent."""
+    spec = agent_of(history.conversation_id, history.events).spec
+    answer, misfits, refused = None, 0, False
+
+    def wrong(what):
+        world.ledger.wrong("%s: %s", history.conversation_id, what)
+
+    for event in history.events:
+        match event:
+            case TurnStarted():
+                by = overrides_of(history.events, event)
+                answer, misfits, refused = None, 0, not _allowed(spec, by)
+            case ModelAnswered():
+                if refused:
+                    wrong(f"{event.effect_id} is answered, and its message overrides what is not allowed")
+                answer = event
+                misfits += _judged(spec, event, wrong)
+            case TurnCompleted() if spec.reply is not None and event.stopped is None:
+                if answer is None or not _fits(reply_of(answer)):
+                    wrong(f"{event.turn_id} is completed by a reply that does not fit")
+            case TurnFailed(reason=FailureReason.INVALID_REPLY) if answer is None or answer.misfit is None:
+                wrong(f"{event.turn_id} fails by a reply that fits")
+        if misfits > MOST_REPAIRS + 1:
+            wrong(f"{answer.effect_id} is repaired once too often")
+
+
+def _allowed(spec, by):
+    return by is None or (spec.overridable is not None and by.given.keys() <= ALLOWED.keys())
+
+
+def _judged(spec, event, wrong):
+    """Hold what the log says of an answer against the answer; whether it is a reply that does not fit."""
+    is_reply = spec.reply is not None and all(call.name == FINAL_ANSWER for call in event.calls)
+    fits = is_reply and len(event.calls) < 2 and _fits(event.calls[0].arguments if event.calls else event.content)
+    if event.shaped != fits:
+        wrong(f"{event.effect_id} is {'' if event.shaped else 'not '}taken for a reply that fits")
+    if (event.misfit is not None) != (is_reply and not fits):
+        wrong(f"of {event.effect_id} the model is told {event.misfit!r}")
+    return is_reply and not fits
+
+
+def _fits(text):
+    try:
+        value = json.loads(text or "")
+    except json.JSONDecodeError:
+        return False
+    return isinstance(value, dict) and value.keys() == {"n"} and type(value["n"]) is int

@@ -1,0 +1,28 @@
+"""Windows: in some seeds all conversations are with agents that send a part, reply in a shape and may be overridden."""
+
+import random
+
+from holdfast.conversation.terms.overrides import Overrides
+
+WINDOWED = 0.15
+"""In how many seeds; drawn apart, so that other seeds stay what they are."""
+OVERRIDES = (Overrides(temperature=0.5), Overrides(max_tokens=60), Overrides(top_p=0.5))
+"""What messages override; the last is what neither agent allows."""
+LIES = (1, 1, 1.1)
+"""By how much a provider counts more tokens than are estimated."""
+
+
+class Windows:
+    """Whether conversations are with such agents, and what messages override."""
+
+    def __init__(self, world, seed):
+        self._drawn = random.Random(f"windows {seed}")
+        self.there = self._drawn.random() < WINDOWED and not world.stops.there
+        if self.there:
+            world.conversations = [f"w{name.removeprefix('c')}" for name in world.conversations]
+            world.model.restless()
+            world.model.lies = self._drawn.choice(LIES)
+
+    def overrides(self):
+        """What the next message overrides, if anything."""
+        return self._drawn.choice(OVERRIDES) if self.there and self._drawn.random() < 0.3 else None
