@@ -11,9 +11,10 @@ from holdfast.conversation.terms.presence import check_client_id
 from holdfast.conversation.terms.spec import Executor
 from holdfast.errors import InvalidInput, TurnNotFound
 
+from .draft import Draft, check_words
 from .judgement import Cancelled, Judgement
 from .leaving import LEFT, left_behind
-from .progress import Draft, advance, check_words, give_up
+from .progress import advance, give_up
 
 CANCELLED = "cancelled before it was answered; it did not run"
 CANCELLED_RUN = "cancelled while it ran; it may or may not have taken effect"

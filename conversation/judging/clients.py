@@ -15,13 +15,12 @@ from holdfast.errors import InvalidInput, StaleCall, StaleReason
 
 from .cancelling import why_cancelled
 from .deciding import claimed
+from .draft import Draft, check_words
 from .judgement import ClaimReceipt, Judgement
 from .leaving import LEFT, left_behind
 from .noting import noted
 from .progress import (
-    Draft,
     advance,
-    check_words,
     client_expires_at,
     client_grace_ms,
     client_look_at,

@@ -17,8 +17,9 @@ from holdfast.errors import InvalidDecision, InvalidInput, StaleCall, StaleReaso
 from . import clients, noting, stopping
 from .cancelling import why_cancelled
 from .deciding import Fitted, check_permitted, fit, follow
+from .draft import Draft, check_words
 from .judgement import Judgement
-from .progress import OF_TOOL, Draft, advance, check_words, finish, give_up, settled, stop
+from .progress import OF_TOOL, advance, finish, give_up, settled, stop
 
 NO_ANSWER = {
     SuspensionKind.APPROVAL: "nobody approved this call in time: it did not run (the user did not respond)",

@@ -34,9 +34,10 @@ from holdfast.conversation.text.jsontext import JsonText
 from holdfast.errors import AlreadyVoted, BatchRefused, HoldfastError, InvalidDecision, NotPermitted, StaleCall, StaleReason
 
 from .cancelling import why_cancelled
+from .draft import Draft, check_words, drafted
 from .granting import check_room, give, release
 from .judgement import Judgement, Receipt, Receipts
-from .progress import Draft, advance, begin, check_words, drafted, finish, go_on, is_edited, settled, suspend
+from .progress import advance, begin, finish, go_on, is_edited, settled, suspend
 
 MOST = 1000
 """How many decisions one command may bring."""

@@ -12,8 +12,9 @@ from holdfast.conversation.records.state import State
 from holdfast.conversation.terms.spec import Limits, ToolSpec
 from holdfast.conversation.text import jsontext
 
+from .draft import Draft
 from .judgement import Judgement
-from .progress import Draft, levels
+from .progress import levels
 
 KEPT = 2
 """The calls of one answer share one half (1/2) of the conversations that are left; later answers of the turn have the rest."""

@@ -14,8 +14,9 @@ from holdfast.conversation.terms.principal import Proof
 from holdfast.conversation.terms.rule_verdict import RuleEffect, RuleVerdict
 from holdfast.errors import InvalidDecision, InvalidInput
 
+from .draft import Draft, check_words
 from .judgement import Judgement
-from .progress import Draft, advance, check_words, go_on, granted, settled
+from .progress import advance, go_on, granted, settled
 
 MAY_NOT = "the giver of the grant may no longer decide this call"
 """The recorded reason of a grant's end if a run by that grant was blocked."""

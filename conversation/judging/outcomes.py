@@ -33,14 +33,13 @@ from holdfast.conversation.text import jsontext, schema
 from holdfast.conversation.text.envelope import failure, success
 
 from . import delegating, granting, shaping, stopping
+from .draft import Draft, drafted
 from .judgement import Judgement
 from .progress import (
-    Draft,
     advance,
     asks,
     begin,
     deny,
-    drafted,
     fail,
     finish,
     granted,

@@ -18,8 +18,9 @@ from holdfast.conversation.text.envelope import failure, success
 from holdfast.errors import InvalidDecision
 
 from .deciding import Fitted, fit
+from .draft import Draft
 from .judgement import Judgement
-from .progress import Draft, advance, finish, go_on, settled
+from .progress import advance, finish, go_on, settled
 
 NOBODY = "nobody attends this conversation"
 # Only approvals and elicitations are decided here. Reviews and lost runs still ask a person, and client calls are the client's.
