@@ -18,6 +18,7 @@ from holdfast.conversation import OnLost as OnLost
 from holdfast.conversation import Retain as Retain
 from holdfast.conversation import Stop as Stop
 from holdfast.conversation import ToolSpec as ToolSpec
+from holdfast.conversation import TurnStats as TurnStats
 
 from .agent import Agent as Agent
 from .app import App as App

@@ -11,11 +11,14 @@ from holdfast.conversation.terms.context import READ_RESULT, Context
 from holdfast.conversation.terms.reply import FINAL_ANSWER
 from holdfast.conversation.terms.spec import AgentSpec, Execution, Executor, Limits, NotifySpec
 from holdfast.conversation.terms.stopping import Stop
+from holdfast.conversation.terms.turn_stats import TurnFunction, TurnStats
 from holdfast.conversation.text import jsontext
+from holdfast.conversation.text.regex import BadRegex, Regex
 from holdfast.errors import ConfigurationError
 
 from . import checks, disclosure, overriding, timeouts
 from .disclosure import Disclosure, Errors
+from .functions import is_async, takes
 from .model_table import window_tokens
 from .models import Model, declared
 from .read_result import ReadResult
@@ -194,13 +197,35 @@ def _context(context: Any, models: Sequence[str], field: str) -> Context | None:
 
 def _stop(stop: Any, tools: Sequence[Tool], field: str) -> Stop | None:
     found = checks.instance(Stop, stop, field, "give stop=Stop(...)")
-    if found is None or found.tool is None:
+    if found is None:
+        return None
+    _check_content(found.content, f"{field}.content")
+    _check_functions(found.functions, f"{field}.when")
+    if found.tool is None:
         return found
     results = [tool.name for tool in tools if tool.spec.executor is not Executor.PROVIDER]
     if found.tool not in results:
         problem = f"the agent has no tool {found.tool!r} whose calls have results here"
         raise ConfigurationError(f"{field}.tool", problem, f"use one of {', '.join(map(repr, results)) or 'its tools'}")
     return found
+
+
+def _check_content(content: str | None, field: str) -> None:
+    try:
+        if content is not None:
+            Regex(content)
+    except BadRegex as error:
+        fix = "correct it, and leave out lookaround and backreferences; (?i) at its beginning ignores case"
+        raise ConfigurationError(field, f"{content!r:.100}: {error}", fix) from error
+
+
+def _check_functions(functions: Sequence[TurnFunction], field: str) -> None:
+    for number, one in enumerate(functions):
+        if one.function is None or is_async(one.function) or not takes(one.function, TurnStats()):
+            fix = "give a function (not async) that takes the TurnStats and returns the reason as a text, or None"
+            raise ConfigurationError(field, f"{one.name!r} is no plain function of the TurnStats", fix)
+        if one in functions[:number]:
+            raise ConfigurationError(field, f"two functions are named {one.name!r}", "rename one of them")
 
 
 def _check_room(spec: AgentSpec, field: str) -> None:

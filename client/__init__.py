@@ -20,7 +20,7 @@ import holdfast
 _OF_APPS = (
     *("Agent", "App", "Approvers", "Breaker", "ClusterError", "Context", "CorruptStore", "Escalate", "Email", "Fenced"),
     *("HomeUnusable", "LeaseHeld", "Limits", "Model", "NewerRecord", "Notice", "NoticeKind", "Notify", "Report", "Retain"),
-    *("Rule", "Rules", "Slack", "Stop", "Suspend", "Tool", "ToolContext", "TurnContext", "Unattended"),
+    *("Rule", "Rules", "Slack", "Stop", "Suspend", "Tool", "ToolContext", "TurnContext", "TurnStats", "Unattended"),
     *("UnattendedCall", "UnsupportedServer", "Webhook", "__version__", "ask_user_questions", "delegate", "tool"),
 )
 """Names of `holdfast` that only apps and processes of Holdfast need."""

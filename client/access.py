@@ -14,12 +14,12 @@ from pydantic import ValidationError
 from holdfast.conversation import Limits, Principal
 from holdfast.conversation.ids import check_conversation_id
 from holdfast.conversation.terms.delegation import Ancestor
+from holdfast.conversation.terms.money import NANOS
 from holdfast.errors import CipherFailed, CipherMissing, CorruptStore, InvalidInput, NewerRecord, QuotaUsedUp
 from holdfast.persistence import Store
 from holdfast.persistence.access import (
     CONVERSATIONS,
     COST,
-    NANOS,
     STARTS,
     TOKENS,
     AccessScope,

@@ -86,6 +86,7 @@ from .terms.spec import Resume as Resume
 from .terms.spec import ToolSpec as ToolSpec
 from .terms.stages import Escalate as Escalate
 from .terms.stopping import Stop as Stop
+from .terms.turn_stats import TurnStats as TurnStats
 
 if not typing.TYPE_CHECKING:
     __all__ = list(lazy.offered(globals()))

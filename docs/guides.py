@@ -192,7 +192,7 @@ def _rows(events: list[Event]) -> Iterator[Row | str]:
                 yield _settled(seq, event.kind, body)
             case "call_resolved":
                 yield _resolved(seq, event.kind, body)
-            case "grant_given" | "grant_revoked" | "turn_completed" | "turn_failed":
+            case "grant_given" | "grant_revoked" | "stop_reached" | "turn_completed" | "turn_failed":
                 yield _ended_or_granted(seq, event.kind, body)
 
 
@@ -202,6 +202,8 @@ def _ended_or_granted(seq: int, kind: str, body: Any) -> Row:
             return Row(seq, kind, f"{body.grant.kind} {body.grant.pattern}, {body.grant.level.value}")
         case "grant_revoked":
             return Row(seq, kind, f"revoke: {body.reason}" if body.reason else "revoke", inwards=True)
+        case "stop_reached":
+            return Row(seq, kind, f"asks for last words: {body.reason.value}", "right", inwards=False)
         case "turn_failed":
             return Row(seq, kind, body.error)
         case _:

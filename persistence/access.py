@@ -173,8 +173,6 @@ class Tickets(Protocol):
 
 WINDOW_MS = 24 * 3_600_000
 """How long (ms) use counts, from the first use on."""
-NANOS = 1_000_000_000
-"""Costs are counted in billionths of a US dollar."""
 STARTS, CONVERSATIONS, TOKENS, COST = "starts_per_day", "conversations_per_day", "tokens_per_day", "cost_usd_per_day"
 
 

@@ -112,6 +112,7 @@ if TYPE_CHECKING:
     from holdfast.conversation.terms.spec import NoticeKind as NoticeKind
     from holdfast.conversation.terms.stages import Escalate as Escalate
     from holdfast.conversation.terms.stopping import Stop as Stop
+    from holdfast.conversation.terms.turn_stats import TurnStats as TurnStats
     from holdfast.persistence import ConversationRow as ConversationRow
     from holdfast.persistence import Pause as Pause
 

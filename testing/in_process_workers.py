@@ -15,6 +15,7 @@ from holdfast.actors.worker.claims import Claim, Claims
 from holdfast.actors.worker.gate import FixedRules
 from holdfast.actors.worker.model_answer import Broken, TooMuch
 from holdfast.actors.worker.ongoing import Ongoing
+from holdfast.actors.worker.stop_verdicts import Stops
 from holdfast.actors.worker.transcripts import Transcripts
 from holdfast.actors.worker.work_spans import model_span
 from holdfast.actors.workers import (
@@ -36,7 +37,7 @@ from holdfast.redaction import PLAIN
 
 from .moved_clock import MovedClock
 from .rehearsal_result import ToolRun
-from .scripted_model import ScriptedModel, answer_of
+from .scripted_model import ScriptedModel, answer_of, cost_of
 from .transcripts import Message
 
 WORKER = "rehearsal"
@@ -144,6 +145,7 @@ class InProcessWorkers:
             return failed(error=words, reason=FailureReason.CONTEXT_OVERFLOW if too_long else FailureReason.MODEL_ERROR)
         try:
             answer = answer_of(said, spec.limits)
+            cost_usd = cost_of(said)
         except Broken as broken:
             return failed(error=PLAIN.said(broken, model_outcome.WORDS), reason=FailureReason.MODEL_ERROR)
         except TooMuch as excess:
@@ -153,10 +155,14 @@ class InProcessWorkers:
             calls = model_outcome.judged(self._agent, spec, answer.calls(), PLAIN, rules=self._rules, turn=turn)
             value = model_outcome.reply_to_validate(self._agent, spec, answer)
             misfit = None if value is None else model_outcome.misfit(self._agent, value, PLAIN)
+            stops = await Stops.of(self._store, request, spec, self._agent)
+            room = lambda: self._bench.room  # noqa: E731 - as a worker gives it
+            reached = None if stops is None else await stops.reached(answer, cost_usd, room, PLAIN)
         except Exception as error:  # noqa: BLE001 - the app's own rules may raise anything
             problem = f"the model's answer cannot be used: {PLAIN.said(error, model_outcome.WORDS)}"
             return failed(error=problem, reason=FailureReason.UNUSABLE)
-        replied = model_outcome.replied(effect_id, answer, calls, route="", model=model, misfit=misfit)
+        known: dict[str, Any] = {"model": model, "misfit": misfit, "reached": reached}
+        replied = model_outcome.replied(effect_id, answer, calls, route="", **known).model_copy(update={"cost_usd": cost_usd})
         return model_outcome.answered_by(replied, own, spec)
 
     async def _said(self, messages: list[dict[str, Any]], spec: AgentSpec) -> tuple[Message | Exception, str]:

@@ -9,7 +9,7 @@ from holdfast.actors.worker.model_answer import ModelAnswer
 from holdfast.conversation import Limits
 from holdfast.errors import ConfigurationError
 
-from .transcripts import Message, NoAnswer, Replay, complete
+from .transcripts import COST, Message, NoAnswer, Replay, complete
 
 Said: TypeAlias = Message | str | Exception
 """An assistant message, plain text, or the error with which the model call fails."""
@@ -94,6 +94,12 @@ def answer_of(message: Message, limits: Limits) -> ModelAnswer:
     answer.used(_object_of(message.get("usage")))
     answer.finish()
     return answer
+
+
+def cost_of(message: Message) -> float | None:
+    """What a message's answer cost in US dollars; None if it does not say."""
+    cost = message.get("usage", {}).get(COST)
+    return None if cost is None else float(cost)
 
 
 def _object_of(value: Any) -> Any:

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from holdfast.conversation.terms.money import MOST_USD
+
 Message: TypeAlias = dict[str, Any]
 """A message in the OpenAI chat format."""
 
@@ -26,6 +28,8 @@ _PIECES = 8  # content and arguments are streamed in at most so many fragments
 _BYTES_PER_TOKEN = 4  # usage is an estimate
 
 
+COST = "cost_usd"
+"""What an answer cost in a rehearsal, beside the provider's count of its tokens; no provider sends it."""
 _MORE = ("finish_reason", "reasoning_content", "usage", "events", "blocks", "stop_reason")
 """The keys that an answer may have beside the format's own: `say`, `events` and `blocks` write them."""
 
@@ -60,7 +64,7 @@ def say(
     `finish_reason` stands at the stream's end; with None the stream has no end. `reasoning` is the thinking that the model
     shows, sent before the text. `usage` is the provider's count of tokens in OpenAI's form, such as `{"prompt_tokens": 900,
     "completion_tokens": 40, "prompt_tokens_details": {"cached_tokens": 512}}`; without it a server estimates them, and a
-    rehearsal does not know them.
+    rehearsal does not know them. `cost_usd` in it is what the answer cost in a rehearsal, where no model has a price.
     """
     message: Message = {"role": "assistant", "content": text}
     more: Message = {"reasoning_content": reasoning} if reasoning is not None else {}
@@ -269,7 +273,8 @@ class Completion:
 
 
 def _counted(usage: Mapping[str, Any]) -> dict[str, Any]:
-    return {**usage, "total_tokens": usage["prompt_tokens"] + usage["completion_tokens"]}
+    said = {name: value for name, value in usage.items() if name != COST}
+    return {**said, "total_tokens": usage["prompt_tokens"] + usage["completion_tokens"]}
 
 
 def pieces_of(text: str, most: int = _PIECES) -> Iterator[str]:
@@ -324,6 +329,9 @@ def complete(answer: Any, where: str) -> Message:
     usage = message.get("usage", {"prompt_tokens": 0, "completion_tokens": 0})
     if not isinstance(usage, dict) or not all(type(usage.get(f"{of}_tokens")) is int for of in ("prompt", "completion")):
         raise _malformed(f"{where}.usage", "must have prompt_tokens and completion_tokens", usage)
+    cost = usage.get(COST, 0)
+    if isinstance(cost, bool) or not isinstance(cost, int | float) or not 0 <= cost < MOST_USD:
+        raise _malformed(f"{where}.usage.{COST}", "must be US dollars", usage)
     complete: Message = {"role": "assistant", "content": message.get("content")}
     complete |= {key: message[key] for key in _MORE if key in message}
     tool_calls = message.get("tool_calls") or []

@@ -53,6 +53,7 @@ from .model_answer import Broken, ModelAnswer, TooMuch
 from .model_outcome import ModelCounts
 from .provider_stream import ProviderStream
 from .reply_format import response_format
+from .stop_verdicts import Stops
 
 logger = logging.getLogger("holdfast.worker")
 
@@ -115,6 +116,7 @@ async def call(
     """
     how: dict[str, Any] = {"redaction": redaction, "counts": counts, "breakers": breakers, "direct": direct}
     asking = _Asking(store, request, spec, messages, agent=agent, hides=rules.hides, **how)
+    stops = await Stops.of(store, request, spec, agent)
     failed = partial(ModelFailed, effect_id=request.effect_id)
     try:
         async with asyncio.timeout(spec.limits.model_timeout_s) as whole:
@@ -138,6 +140,8 @@ async def call(
             misfit = await loop().judged(spec.name, lambda asking: validate(ask=asking(0)))
         fallback = target.model.model if target.model.model != spec.model else ""
         said: dict[str, Any] = {"route": target.route, "model": fallback, "counts": counts, "misfit": misfit}
+        if stops is not None:
+            said["reached"] = await stops.reached(answer, counts.cost_usd, loop, redaction)
         return model_outcome.replied(request.effect_id, answer, calls, **said)
     except (Exception, Suspend) as error:  # the answer is paid for, and another would be like it
         logger.exception("model call %s of %s: its answer cannot be used", request.effect_id, request.conversation_id)

@@ -14,7 +14,9 @@ from holdfast.conversation import AgentSpec, FailureReason, Limits, ModelFailed,
 from holdfast.conversation.ids import may_be_child
 from holdfast.conversation.records.events import ConversationStarted, MessageAccepted
 from holdfast.conversation.records.proposed_call import ProposedCall
+from holdfast.conversation.records.state import Reached
 from holdfast.conversation.terms.grants import CallTarget
+from holdfast.conversation.terms.money import MOST_USD, nanos
 from holdfast.conversation.terms.overrides import problem_of
 from holdfast.conversation.terms.reply import FINAL_ANSWER
 from holdfast.conversation.terms.rule_verdict import RuleEffect
@@ -23,7 +25,6 @@ from holdfast.conversation.window import Window
 from holdfast.counting import Counts
 from holdfast.errors import HoldfastError
 from holdfast.persistence import Conversations, Store
-from holdfast.persistence.access import NANOS
 from holdfast.persistence.views import path_of
 from holdfast.redaction import Redaction
 
@@ -35,8 +36,6 @@ from .transcripts import Reading
 
 UNVALIDATED = "$: a validator did not answer"
 """What the model is told of arguments whose validators hang, or fail without a message."""
-MOST_USD = 1_000_000.0
-"""A cost of an answer beyond this is none."""
 WORDS = 2000
 """How many characters of a provider's error are kept."""
 
@@ -50,10 +49,12 @@ def replied(
     model: str = "",
     counts: "ModelCounts | None" = None,
     misfit: str | None = None,
+    reached: Reached | None = None,
 ) -> ModelReplied:
     """The outcome of a call that was answered; `model` is the fallback that did it, if one did.
 
-    `misfit` is what the app's validators find wrong with it as the agent's reply.
+    `misfit` is what the app's validators find wrong with it as the agent's reply, `reached` the bound of its `Stop` that the
+    worker has found.
 
     `counts` says what the answer cost and how long it took; without them that is unknown.
     """
@@ -72,6 +73,7 @@ def replied(
         cached_tokens=cached_tokens,
         reasoning_tokens=reasoning_tokens,
         misfit=misfit,
+        reached=reached,
         **({} if counts is None else counts.measured),
     )
 
@@ -293,7 +295,7 @@ logger = logging.getLogger("holdfast.worker")
 async def spend(store: Store, conversation_id: str, outcome: ModelOutcome, cost_usd: float | None) -> None:
     """Charge a model call to the quota of its conversation, or of the root above it. An error is logged, the turn goes on."""
     tokens = 0 if isinstance(outcome, ModelFailed) else (outcome.input_tokens or 0) + (outcome.output_tokens or 0)
-    cost = round(cost_usd * NANOS) if cost_usd is not None and 0 < cost_usd < MOST_USD else 0
+    cost = nanos(cost_usd)
     if not tokens and not cost:
         return
     try:

@@ -21,7 +21,7 @@ from holdfast.conversation.records.event_base import FailureReason, StopReason
 from holdfast.conversation.records.events import ModelAnswered, RequestedCall, SettledBy, TurnCompleted, TurnStarted
 from holdfast.conversation.records.idempotency import call_key
 from holdfast.conversation.records.proposed_call import ProposedCall
-from holdfast.conversation.records.state import State, Turn
+from holdfast.conversation.records.state import Reached, State, Turn
 from holdfast.conversation.terms import questions
 from holdfast.conversation.terms.approvers import MOST_BYTES, joined
 from holdfast.conversation.terms.decisions import SuspensionKind
@@ -160,7 +160,7 @@ def model_replied(state: State, command: ModelReplied) -> Judgement:
         _shaped(draft, proposed, misfit)
     elif stopped is not None and (proposed or not command.content):
         _cut_off(draft, proposed, stopped)
-    elif proposed and (reached := stopping.by_answer(draft.state.turn or state.turn, draft.spec, command.now)):
+    elif proposed and (reached := _reached(draft)):
         stop(draft, reached, proposed)
     elif proposed or command.finish_reason == PAUSED:
         _take_up(draft, proposed, seq)
@@ -168,6 +168,13 @@ def model_replied(state: State, command: ModelReplied) -> Judgement:
     elif stopped is not None or _calls_no_more(state.turn, command.now) or not join(draft):
         draft.emit(TurnCompleted(at=command.now, turn_id=state.turn.turn_id, reply_seq=seq, stopped=stopped))
     return draft.done()
+
+
+def _reached(draft: Draft) -> Reached | None:
+    """The bound of the agent's `Stop` that the turn reaches with its last answer."""
+    turn, command = draft.state.turn, draft.command
+    found = command.reached if isinstance(command, ModelReplied) else None
+    return None if turn is None else stopping.by_answer(turn, draft.spec, draft.now, found)
 
 
 def _calls_no_more(turn: Turn, now: int) -> bool:
@@ -179,7 +186,7 @@ def _cut_off(draft: Draft, proposed: Mapping[str, ProposedCall], stopped: StopRe
     """Go on after an answer that is cut off inside its calls, or fail the turn. None of the calls runs."""
     turn, words = draft.state.turn, CUT_OFF.format(stopped)  # nothing shows where the last call is cut off
     goes_on = turn is not None and 0 < turn.cut <= MOST_CUT and turn.model_calls < turn.max_model_calls
-    if turn is not None and goes_on and (reached := stopping.by_answer(turn, draft.spec, draft.now)):
+    if goes_on and (reached := _reached(draft)):
         stop(draft, reached, proposed)
         return
     for call_id in proposed:
@@ -196,7 +203,7 @@ def _shaped(draft: Draft, proposed: Iterable[str], misfit: str) -> None:
     if turn is None:
         return
     more = turn.model_calls < turn.max_model_calls
-    if misfit and turn.misfits <= MOST_REPAIRS and more and (reached := stopping.by_answer(turn, draft.spec, draft.now)):
+    if misfit and turn.misfits <= MOST_REPAIRS and more and (reached := _reached(draft)):
         stop(draft, reached, proposed)
         return
     for call_id in proposed:

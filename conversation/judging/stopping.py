@@ -2,8 +2,10 @@
 
 from holdfast.conversation.records.event_base import StopReason
 from holdfast.conversation.records.state import Reached, Turn
+from holdfast.conversation.terms.money import NANOS
 from holdfast.conversation.terms.spec import AgentSpec
 from holdfast.conversation.terms.stopping import Then
+from holdfast.conversation.text import jsontext
 
 NOT_RUN = "the turn was stopped ({}): this call did not run"
 WORDLESS = "{}; the model's last words failed: {:.300}"
@@ -18,8 +20,11 @@ def asks_for_last_words(turn: Turn, spec: AgentSpec | None) -> bool:
     return then is Then.LAST_WORDS and turn.model_calls < turn.max_model_calls
 
 
-def by_answer(turn: Turn, spec: AgentSpec | None, now: int) -> Reached | None:
-    """The bound that the turn reaches with the calls of its last answer, before any of them begins."""
+def by_answer(turn: Turn, spec: AgentSpec | None, now: int, found: Reached | None = None) -> Reached | None:
+    """The bound that the turn reaches with the calls of its last answer, before any of them begins.
+
+    `found` is the one that its worker has found.
+    """
     stop = None if spec is None else spec.stop
     if stop is None:
         return None
@@ -27,10 +32,15 @@ def by_answer(turn: Turn, spec: AgentSpec | None, now: int) -> Reached | None:
         return Reached(reason=StopReason.ROUNDS, detail=f"Stop(rounds={stop.rounds})")
     if stop.tokens is not None and turn.tokens >= stop.tokens:
         return Reached(reason=StopReason.TOKENS, detail=f"Stop(tokens={stop.tokens}): {turn.tokens} so far")
+    if stop.cost_usd is not None and turn.nano_usd >= round(NANOS * stop.cost_usd):
+        detail = f"Stop(cost_usd={stop.cost_usd:.12g}): {turn.nano_usd / NANOS:.12g} so far"
+        return Reached(reason=StopReason.COST, detail=detail)
     if stop.loop is not None and turn.asked:
         *before, last = (set(one.split()) for one in turn.asked[-stop.loop - 1 :])
         if any(last & one for one in before):
             return Reached(reason=StopReason.LOOP, detail=f"Stop(loop={stop.loop})")
+    if found is not None:
+        return found.model_copy(update={"detail": jsontext.clean(found.detail)})
     return by_time(turn, spec, now)
 
 

@@ -13,6 +13,7 @@ from holdfast.conversation.records.rounds import NO_CALLS, WaitsFor
 from holdfast.conversation.records.state import LastTurn, Queued, Reached, State, Turn
 from holdfast.conversation.terms.approvers import gave, with_fulfilled
 from holdfast.conversation.terms.decisions import DecisionKind, SuspensionKind
+from holdfast.conversation.terms.money import nanos
 from holdfast.conversation.terms.presence import mark_of
 from holdfast.conversation.terms.spec import Executor
 from holdfast.conversation.terms.stopping import MOST_ANSWERS, MOST_COMPARED
@@ -163,7 +164,7 @@ def _rescheduled(state: State, event: events.InputRescheduled) -> State:
 
 
 def _turn_started(state: State, event: events.TurnStarted) -> State:
-    turn = Turn(**event.model_dump(exclude={"kind", "at"}))
+    turn = Turn(**event.model_dump(exclude={"kind", "at"}), began_at=event.at if event.counted else 0)
     queue = tuple(one for one in state.queue if one.seq != event.message_seq)
     return state.model_copy(update={"turn": turn, "turns": state.turns + 1, "queue": queue})
 
@@ -184,6 +185,7 @@ def _answered(state: State, event: events.ModelAnswered) -> State:
     changes["cut"] = turn.cut + 1 if cut else 0
     if turn.counted:
         changes["tokens"] = turn.tokens + (event.input_tokens or 0) + (event.output_tokens or 0)
+        changes["nano_usd"] = turn.nano_usd + nanos(event.cost_usd)
     if event.misfit is not None:
         changes["misfits"] = turn.misfits + 1
     if turn.counted and event.calls and event.misfit is None and not event.shaped:

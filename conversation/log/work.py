@@ -8,6 +8,7 @@ from holdfast.conversation.records.state import State, Status, Turn
 from holdfast.conversation.terms.approvers import ApproverTerms
 from holdfast.conversation.terms.principal import Proof
 from holdfast.conversation.terms.spec import Executor
+from holdfast.conversation.terms.turn_stats import TurnStats
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,8 @@ class BeginTurn:
 class CallModel:
     """Call the model with the transcript up to and including `upto_seq`; the turn's message is at `message_seq`.
 
-    `stopped` is the bound, in words, that the turn has reached: the model is asked for its last words, without tools.
+    `stopped` is the bound, in words, that the turn has reached: the model is asked for its last words, without tools. `stats`
+    is what a turn has used whose agent has a `Stop`.
     """
 
     kind: ClassVar = "call_model"
@@ -33,6 +35,7 @@ class CallModel:
     upto_seq: int
     message_seq: int = 0
     stopped: str = ""
+    stats: TurnStats | None = None
 
 
 @dataclass(frozen=True)
@@ -99,6 +102,7 @@ def outstanding(state: State) -> tuple[Effect, ...]:
                 upto_seq=state.seq,
                 message_seq=turn.message_seq,
                 stopped="" if turn.stopping is None else turn.stopping.detail,
+                stats=turn.stats,
             ),
         )
     return tuple(_run_tool(state, turn, call) for call in turn.calls.running())

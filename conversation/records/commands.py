@@ -29,7 +29,7 @@ from .event_base import FailureReason
 from .idempotency import call_key, decision_key, result_key, suspension_key
 from .input_commands import Interrupt, Reschedule, Send, Start, Withdraw
 from .proposed_call import ProposedCall
-from .state import State
+from .state import Reached, State
 
 
 def _places(
@@ -290,7 +290,8 @@ class TurnPrepared(Outcome):
 class ModelReplied(Outcome):
     """The outcome of `CallModel`: the model's message; the fields are those of `ModelAnswered`.
 
-    `misfit` is what the app's validators find wrong with it as the agent's reply; None if nothing.
+    `misfit` is what the app's validators find wrong with it as the agent's reply; None if nothing. `reached` is a bound of the
+    agent's `Stop` that only a worker can judge, and that the turn reaches with this answer's calls.
     """
 
     kind: Literal["model_replied"] = "model_replied"
@@ -308,6 +309,7 @@ class ModelReplied(Outcome):
     duration_ms: int | None = None
     first_token_ms: int | None = None
     misfit: str | None = None
+    reached: Reached | None = None
 
     def lookups(self) -> tuple[str, ...]:
         """The keys of the model's call ids; a known one was used before."""

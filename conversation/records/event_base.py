@@ -16,10 +16,13 @@ class StopReason(StrEnum):
     CONTENT_FILTER = "content_filter"  # the provider's filter cut the text off
     ROUNDS = "rounds"  # Stop.rounds: the model asked for calls once more
     TOKENS = "tokens"
+    COST = "cost"  # Stop.cost_usd
     ERRORS = "errors"  # Stop.errors: so many results in a row failed
     TOOL = "tool"  # Stop.tool: a call of this tool has its result
     TIMEOUT = "timeout"  # Stop.timeout_s
+    CONTENT = "content"  # Stop.content: the text of an answer that asked for calls matches
     LOOP = "loop"  # Stop.loop: the model asked again for a call with the same arguments
+    WHEN = "when"  # Stop.when: a function of the app said so
 
 
 class FailureReason(StrEnum):

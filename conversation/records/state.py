@@ -11,7 +11,9 @@ from holdfast.conversation.ids import turn_id
 from holdfast.conversation.record import Record
 from holdfast.conversation.terms.delegation import Parent
 from holdfast.conversation.terms.grants import Grant
+from holdfast.conversation.terms.money import NANOS
 from holdfast.conversation.terms.spec import AgentSpec, Execution
+from holdfast.conversation.terms.turn_stats import TurnStats
 
 from .calls import Call
 from .event_base import StopReason
@@ -65,10 +67,10 @@ class Turn(Record):
     `delegated` counts the conversations that its calls were given: their children, and those that may stand below them.
     `traceparent` is the trace context of its first span, `latest` that of the last span in the log, if that is another.
     `cut` counts the last answers that were cut off inside their calls, in a row; `misfits` the replies that did not fit.
-    `counted` says whether what its agent's `Stop` bounds is counted: `rounds`, `tokens`, `errors` in a row, and digests of the
-    calls that were `asked` for. Once it is `stopping`, its last model call is outstanding. Its time is over at `ends_at` (ms
-    UTC; 0: never). That stands still while the turn waits for people, since `waiting_since` (0: it does not wait), unless such
-    time counts, too (`waits`).
+    `counted` says whether what its agent's `Stop` bounds is counted: `rounds`, `tokens`, the cost in billionths of a US dollar
+    (`nano_usd`), `errors` in a row, digests of the calls that were `asked` for, and since when it goes on (`began_at`, ms UTC).
+    Once it is `stopping`, its last model call is outstanding. Its time is over at `ends_at` (ms UTC; 0: never). That stands
+    still while the turn waits for people, since `waiting_since` (0: it does not wait), unless such time counts, too (`waits`).
     """
 
     turn_id: str
@@ -87,6 +89,7 @@ class Turn(Record):
     counted: bool = False
     rounds: int = 0
     tokens: int = 0
+    nano_usd: int = 0
     errors: int = 0
     asked: tuple[str, ...] = ()
     cut: int = 0
@@ -95,6 +98,15 @@ class Turn(Record):
     ends_at: int = 0
     waits: bool = False
     waiting_since: int = 0
+    began_at: int = 0
+
+    @property
+    def stats(self) -> TurnStats | None:
+        """What it has used so far, without what its last answer says; None if that is not counted."""
+        if not self.counted:
+            return None
+        counts = {name: getattr(self, name) for name in ("rounds", "model_calls", "tokens", "errors")}
+        return TurnStats(cost_usd=self.nano_usd / NANOS, started_at=self.began_at, **counts)
 
     @property
     def due_at(self) -> int | None:

@@ -505,7 +505,7 @@ export type FailureReason = "model_error" | "model_timeout" | "model_unavailable
 /** The status of a conversation. */
 export type Status = "absent" | "idle" | "generating" | "executing_tools" | "awaiting_input" | "failed" | "ended" | "quarantined";
 /** Why a completed turn ended before the model had said all: its answer was cut off, or the agent's `Stop` was reached. */
-export type StopReason = "length" | "content_filter" | "rounds" | "tokens" | "errors" | "tool" | "timeout" | "loop";
+export type StopReason = "length" | "content_filter" | "rounds" | "tokens" | "cost" | "errors" | "tool" | "timeout" | "content" | "loop" | "when";
 /** Whom a conversation waits for, of those outside. */
 export type WaitsFor = "people" | "machines";
 /** The status of a message. */

@@ -7,7 +7,7 @@ import pytest
 from stack_fixture import client_of, eventually, runs_of
 
 from holdfast.client import Status, StopReason
-from holdfast.testing import call
+from holdfast.testing import call, calls
 
 WITHIN_S = 90
 
@@ -65,3 +65,38 @@ async def test_the_last_words_are_asked_for_without_tools(stack, client):
     assert all(one["tools"] for one in before)
     assert "tools" not in last
     assert json.loads(last["messages"][-1]["content"])["bound"] == "Stop(rounds=1)"
+
+
+def look(number, content=None, prompt=1000, answered=100):
+    return calls(
+        call("lookup", {"order": f"{number}"}), content=content, usage={"prompt_tokens": prompt, "completion_tokens": answered}
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "answers", "stopped", "detail"),
+    [
+        # at litellm's prices of the model: 0.15 US dollars for a million tokens of requests, 0.60 of answers
+        ("cost", [look(1, answered=400_000), look(2, answered=300_000)], StopReason.COST, "Stop(cost_usd=0.4): 0.4203 so far"),
+        ("content", [look(1, "I look."), look(2, "I have NO IDEA.")], StopReason.CONTENT, "Stop(content='(?i)no idea')"),
+        ("when", [look(1, prompt=1_200_000)], StopReason.WHEN, "Stop(when=wanders): 1200100 tokens for 0.18 USD"),
+        ("fails", [look(1, "Break it.")], StopReason.WHEN, "Stop(when=breaks): it failed (LookupError)"),
+    ],
+    ids=["cost", "content", "when", "fails"],
+)
+async def test_a_turn_ends_by_money_by_what_the_model_says_and_by_functions_of_the_app(
+    stack, client, name, answers, stopped, detail
+):
+    text = stack.scenarios.add(f"judged-{name}", *answers, "Fine.")
+    conversation = await client.start("judged", text, conversation_id=f"judged-{name}")
+    state = await conversation.wait(timeout_s=WITHIN_S)
+    assert (state.status, state.stopped, state.detail) == (Status.IDLE, stopped, detail)
+    results = [json.loads(one["content"])["ok"] for one in await conversation.messages() if one["role"] == "tool"]
+    assert results == [True] * (len(answers) - 1) + [False]
+    (turn,) = await conversation.turns()
+    assert (turn.stopped, turn.detail, turn.usage.model_calls) == (stopped, detail, len(answers))
+    rows = (await client.conversations(stopped=True, agent="judged")).items
+    assert (f"judged-{name}", stopped) in [(row.conversation_id, row.stopped) for row in rows]
+    sent = await conversation.send("and now?")
+    state = await conversation.wait(after=sent.seq, timeout_s=WITHIN_S)
+    assert (state.reply, state.stopped) == ("Fine.", None)

@@ -77,6 +77,7 @@ from holdfast.conversation.records.calls import Suspension
 from holdfast.conversation.records.commands import ProposedCall
 from holdfast.conversation.records.event_base import FailureReason, StopReason
 from holdfast.conversation.records.events import CallHeld
+from holdfast.conversation.records.state import Reached
 from holdfast.conversation.terms.decisions import DecisionRecord
 from holdfast.conversation.terms.grants import CallTarget, Level, Scope
 from holdfast.conversation.terms.models import Breaker, ModelSpec
@@ -87,6 +88,7 @@ from holdfast.conversation.terms.rule_verdict import RuleEffect, RuleVerdict
 from holdfast.conversation.terms.spec import NoticeKind, NotifySpec, UnattendedApprovals, UnattendedQuestions, UnattendedSpec
 from holdfast.conversation.terms.stages import Default, OnTimeout, Stage
 from holdfast.conversation.terms.stopping import Then
+from holdfast.conversation.terms.turn_stats import TurnFunction
 from holdfast.persistence import Appended, AppRecord, RedisStore, codec
 
 BEGAN_AT = 1_700_000_000_000
@@ -202,13 +204,15 @@ AT_CLIENTS = DESK.model_copy(
 )
 """The agent whose clients are not there."""
 STOPPED = {
-    reason: DESK.model_copy(update={"tools": DESK.tools[:3], "stop": Stop(**{reason.value: bound})})
+    reason: DESK.model_copy(update={"tools": DESK.tools[:3], "stop": Stop(**bound)})
     for reason, bound in (
-        (StopReason.ROUNDS, 1),
-        (StopReason.TOKENS, 20),
-        (StopReason.ERRORS, 2),
-        (StopReason.TOOL, "lookup"),
-        (StopReason.LOOP, 2),
+        (StopReason.ROUNDS, {"rounds": 1}),
+        (StopReason.TOKENS, {"tokens": 20}),
+        (StopReason.COST, {"cost_usd": 0.5}),
+        (StopReason.ERRORS, {"errors": 2}),
+        (StopReason.TOOL, {"tool": "lookup"}),
+        (StopReason.CONTENT, {"content": "no idea", "when": TurnFunction("enough")}),
+        (StopReason.LOOP, {"loop": 2}),
     )
 }
 """The agent as its turns stop, by why."""
@@ -915,7 +919,14 @@ async def stops(tells: Recorder) -> None:
         if reason is StopReason.TOOL:
             continue
         calls = [(f"{reason}_2", "lookup"), (f"{reason}_3", "refund")]  # the latter's wait brings a snapshot
-        await tells.model("the model looks it up again", *calls)
+        if reason is StopReason.COST:
+            await tells.model("the model asks for a refund, too", *calls, cost_usd=0.25)
+            await tells.runs(f"{reason}_2", "lookup", ok=True)
+            await tells.decides("no refund", f"{reason}_3", Deny())
+            await tells.model("the model looks it up once more", (f"{reason}_4", "lookup"), cost_usd=0.25)
+            continue
+        found = Reached(reason=reason, detail="Stop(content='no idea')") if reason is StopReason.CONTENT else None
+        await tells.model("the model looks it up again", *calls, reached=found)
         if reason is StopReason.ERRORS:
             await tells.runs(f"{reason}_2", "lookup", ok=False)
             await tells.decides("no refund", f"{reason}_3", Deny())

@@ -102,10 +102,12 @@ ASKED = {"desk": {"deadline_s": 5}, "clerk": {"deadline_s": 50, "approval": "req
 """The agents, and how each is asked by the others."""
 EXECUTIONS = {"desk": "parallel", "clerk": "sequential", "board": "batch"}
 STOPS = {
-    "scout": Stop(rounds=2, errors=2, loop=3, timeout_s=9, then="last_words"),
-    "runner": Stop(rounds=3, errors=3, tool="charge", timeout_s=14, waits=True),
+    "scout": Stop(rounds=2, cost_usd=0.3, errors=2, loop=3, timeout_s=9, then="last_words"),
+    "runner": Stop(rounds=3, cost_usd=0.7, errors=3, tool="charge", timeout_s=14, waits=True),
 }
 """The agents whose turns stop; nobody asks them for anything but people."""
+COSTS = (None, None, 0.0, 0.1, 0.1, 0.2, 0.35)
+"""What an answer to such a turn costs, in US dollars."""
 AGENTS = [
     Agent(
         name=name,
@@ -221,7 +223,8 @@ class Model:
         if rounds >= 4 or rng.random() < talkative * (0.1 + rounds / 4):
             return ModelReplied(effect_id=effect_id, content=f"reply {rng.randrange(1000)}")
         calls = tuple(self._call(rng, number) for number in range(rng.randint(1, self._most)))
-        return ModelReplied(effect_id=effect_id, calls=calls)
+        cost_usd = rng.choice(COSTS) if self._often else None
+        return ModelReplied(effect_id=effect_id, calls=calls, cost_usd=cost_usd)
 
     def _call(self, rng, number):
         call_id = rng.choice(("call_1", f"call_{rng.randrange(1000)}", f"call_{rng.randrange(1000)}", ""))

@@ -72,6 +72,17 @@ def results_that_nobody_counts():
     return mock.patch.object(fold, "_call_resolved", careless)
 
 
+def a_cost_of_the_last_answer_alone():
+    """What the answers before have cost is forgotten."""
+    answered = fold._answered
+
+    def forgetful(state, event):
+        before = state.model_copy(update={"turn": state.turn.model_copy(update={"nano_usd": 0})})
+        return answered(before, event)
+
+    return mock.patch.object(fold, "_answered", forgetful)
+
+
 def a_time_that_goes_on_while_people_are_asked():
     """The time of a turn passes while it waits for people."""
     return mock.patch.object(fold, "_timed", lambda state, *_: state)
@@ -112,6 +123,7 @@ STOPPED = (
     calls_that_begin_before_the_bound_is_judged,
     a_bound_that_counts_the_turns_before,
     results_that_nobody_counts,
+    a_cost_of_the_last_answer_alone,
     a_time_that_goes_on_while_people_are_asked,
     a_time_that_nobody_gives_back,
     a_time_that_nobody_watches,

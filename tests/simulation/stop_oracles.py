@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass, field
+from decimal import Decimal
 
 from holdfast.conversation import Stop, StopReason
 from holdfast.conversation.records.events import (
@@ -34,6 +35,7 @@ class Account:
     most: int  # how many model calls it may have
     stop: Stop
     calls: int = 0
+    cost: Decimal = Decimal(0)  # of its answers, in US dollars
     answers: list = field(default_factory=list)  # what each answer asked for
     failed: int = 0  # results in a row
     open: set = field(default_factory=set)  # the calls of the last answer
@@ -106,6 +108,7 @@ def _answered(account, event, wrong):
     if account.said or (account.due and not account.asked):
         wrong(f"a model answers after the turn has reached {account.due}")
     account.calls, account.said = account.calls + 1, account.asked
+    account.cost += Decimal(str(event.cost_usd or 0))
     account.open, account.used = {call.tool_call_id for call in event.calls}, set()
     if account.asked or not event.calls:
         return
@@ -113,6 +116,8 @@ def _answered(account, event, wrong):
     account.answers.append(asked)
     if account.stop.rounds is not None and len(account.answers) > account.stop.rounds:
         account.due = StopReason.ROUNDS
+    elif account.stop.cost_usd is not None and account.cost >= Decimal(str(account.stop.cost_usd)):
+        account.due = StopReason.COST
     elif account.stop.loop is not None and any(asked & before for before in account.answers[-account.stop.loop - 1 : -1]):
         account.due = StopReason.LOOP
     elif account.passed(event.at):

@@ -48,6 +48,10 @@ class InPlace:
         del agent
         return await asyncio.to_thread(judge, here)
 
+    async def asked(self, agent: str, what: str, function: Callable[[], _T], otherwise: _T) -> _T:
+        del agent, what, otherwise
+        return await asyncio.to_thread(function)
+
 
 @dataclass(frozen=True)
 class Declared:
@@ -140,6 +144,7 @@ class Caller:
             upto_seq=self.writer.state.seq,
             attempt=1,
             stopped=effect.stopped if isinstance(effect, CallModel) else "",
+            stats=effect.stats if isinstance(effect, CallModel) else None,
         )
 
     async def call(
@@ -179,6 +184,10 @@ class Caller:
     async def send(self, text: Content = "and then?") -> None:
         """Send a message, and begin its turn."""
         await self.writer.do(send(text), begin())
+
+    async def now(self) -> int:
+        """The time of the conversation's store."""
+        return await self.writer.store.now()
 
     async def publish(self, _conversation_id: str, payload: bytes) -> None:
         """Keep what would go to whoever listens."""

@@ -26,7 +26,7 @@ PUBLIC = {
         Receipt Redispatch Report Retain Review ReviewVerdict Rule RuleCheck Rules RunningCall Scope ServerRefused
         ServerUnavailable Slack StaleCall StaleReason Status Stop StopReason StoreError StoreUnavailable Suspend
         SuspensionKind Target TextPart TooManyClients Tool ToolContext ToolRow Turn TurnContext TurnNotFound TurnPage
-        TurnStatus Unattended UnattendedCall Undelivered UnsupportedServer Usage UsageBy UsageReport UsageRow Wait
+        TurnStats TurnStatus Unattended UnattendedCall Undelivered UnsupportedServer Usage UsageBy UsageReport UsageRow Wait
         Webhook When WrongCluster WrongStore __version__ ask_user_questions delegate tool
     """,
     "events": """
@@ -45,11 +45,12 @@ PUBLIC = {
         Interrupted Judgement Level Limits ModelFailed ModelReplied OnDetach OnLost Origin Present Principal Proof
         Question Receipt Receipts Redispatch Reply Reschedule Resolve ResolveMany Resume Retain Review ReviewVerdict
         Revoke RevokeGiven RunFinished RunRuled RunSuspended RunTool Scope Send SettledBy Snooze Start State Status
-        Stop StopReason SuspensionKind TABLE Target Tell ToolSpec WaitsFor Wake When Withdraw decide evolve outstanding
+        Stop StopReason SuspensionKind TABLE Target Tell ToolSpec TurnStats WaitsFor Wake When Withdraw decide evolve
+        outstanding
     """,
     "agent": """
         Agent AgentSpec App Approval Approvers Breaker Context Email Executor InvalidArguments Limits Model Notice Notify
-        OnLost Report Retain Rule RuleEffect Rules Slack Stop Suspend Tool ToolContext ToolSpec TurnContext Unattended
+        OnLost Report Retain Rule RuleEffect Rules Slack Stop Suspend Tool ToolContext ToolSpec TurnContext TurnStats Unattended
         UnattendedCall Verdict Webhook ask_user_questions cipher_path code_digest delegate load main_file path_of
         python_path tool
     """,

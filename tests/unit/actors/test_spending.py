@@ -8,8 +8,9 @@ from writer import Writer, start
 from holdfast.actors.worker.model_outcome import spend
 from holdfast.conversation import FailureReason, ModelFailed, ModelReplied
 from holdfast.conversation.terms.delegation import Ancestor, Parent
+from holdfast.conversation.terms.money import NANOS
 from holdfast.persistence import MemoryStore
-from holdfast.persistence.access import COST, NANOS, TOKENS
+from holdfast.persistence.access import COST, TOKENS
 from holdfast.testing import FailBefore, FaultyStore
 
 

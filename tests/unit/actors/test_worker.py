@@ -26,9 +26,10 @@ from holdfast.actors.workers import Claimed, ModelRequest, NoOutcome, RunRequest
 from holdfast.agent import App, Rules
 from holdfast.conversation import FailureReason, ModelFailed, ModelReplied, RunFinished
 from holdfast.conversation.terms.models import ModelSpec
+from holdfast.conversation.terms.money import NANOS
 from holdfast.conversation.terms.overrides import Overridable, Overrides
 from holdfast.persistence import MemoryStore, RunStatus
-from holdfast.persistence.access import COST, NANOS, TOKENS
+from holdfast.persistence.access import COST, TOKENS
 from holdfast.settings import ProcessLimits
 
 ACTORS = ActorSettings(StoreAddress("redis://x", "holdfast", "store-1"))

@@ -35,6 +35,7 @@ def test_the_public_names_are_these():
         "ToolContext",
         "ToolSpec",
         "TurnContext",
+        "TurnStats",
         "Unattended",
         "UnattendedCall",
         "Verdict",

@@ -4,6 +4,7 @@ import functools
 import itertools
 import re
 from collections import Counter
+from decimal import Decimal
 
 import pytest
 import writer as steps
@@ -29,6 +30,7 @@ from holdfast.conversation import (
     State,
     Status,
     Stop,
+    StopReason,
     decide,
     evolve,
     outstanding,
@@ -36,6 +38,7 @@ from holdfast.conversation import (
 from holdfast.conversation.log.index import pending_entries
 from holdfast.conversation.log.transcript import reply_of
 from holdfast.conversation.records.commands import ProposedCall, RunLost, TurnPrepared
+from holdfast.conversation.records.state import Reached
 from holdfast.conversation.terms.decisions import DecisionRecord, SuspensionKind
 from holdfast.conversation.terms.reply import FINAL_ANSWER
 from holdfast.conversation.terms.rule_verdict import RuleEffect
@@ -82,6 +85,8 @@ SETTLES = {
     "client_exec": {"answer", "fail"},
     "lost": {"redispatch", "answer", "fail"},
 }
+COSTS = st.sampled_from([None, 0.0, 0.01, 0.1, 0.1, 0.2, 0.000000001])
+SOMETIMES = st.sampled_from([False] * 7 + [True])
 CALLS_END = st.sampled_from([None, "tool_calls", "length"])
 REQUEST_IDS = st.sampled_from(["i-1", "i-2", "i-3"])
 
@@ -114,11 +119,18 @@ class Ledger:
         self.misfits, self.shaped = 0, False  # of the turn: the replies that did not fit, and whether the last answer did
         self.stops = ""  # of the turn that goes on: "asked" for its last words, or they are "said"
         self.ends_at = self.waits_since = 0  # its time, which stands still while people are waited for
+        self.cost = Decimal(0)  # of its answers, in US dollars
 
     @property
     def due_at(self):
         """When the turn's time is over; None if that is not known."""
         return None if self.turn is None or self.waits_since or not self.ends_at else self.ends_at
+
+    @property
+    def spent(self):
+        """Whether the turn has cost as much as it may."""
+        most = None if self.spec.stop is None else self.spec.stop.cost_usd
+        return most is not None and self.cost >= Decimal(str(most))
 
     def _timed(self, at):
         waits = bool(self.open_suspensions) and not self.spec.stop.waits
@@ -165,7 +177,7 @@ class Ledger:
         self.turn = event.turn_id
         self.turns.append(event.turn_id)
         self.round = []
-        self.cut = self.misfits = 0
+        self.cut, self.misfits, self.cost = 0, 0, Decimal(0)
         timeout_s = self.spec.stop.timeout_s if self.spec.stop is not None and event.spec_digest else None
         self.stops, self.waits_since, self.ends_at = "", 0, 0 if timeout_s is None else event.at + round(timeout_s * 1000)
 
@@ -176,6 +188,7 @@ class Ledger:
         assert (event.effect_id == f"{self.turn}.last") == bool(self.stops)
         self.stops = self.stops and "said"
         self.model_effects.append(event.effect_id)
+        self.cost += Decimal(str(event.cost_usd or 0))
         ids = [call.tool_call_id for call in event.calls]
         assert len(set(ids)) == len(ids)
         assert not set(ids) & set(self.calls), "a call id was used before"
@@ -197,6 +210,7 @@ class Ledger:
         assert call in self.open_calls
         assert not self.cut, "a call that was cut off runs"
         assert not self.stops, "a call runs after its turn has reached a bound"
+        assert not self.spent, "a call runs of a turn that has cost as much as it may"
         tool = self.spec.tool(self.calls[call].name)
         assert event.executor is tool.executor
         assert tool.executor in (Executor.SERVER, Executor.CLIENT)
@@ -222,6 +236,7 @@ class Ledger:
         assert call in self.open_calls
         assert not self.cut, "a call that was cut off is asked about"
         assert not self.stops, "a call waits after its turn has reached a bound"
+        assert not self.spent, "a call waits of a turn that has cost as much as it may"
         tool = self.spec.tool(self.calls[call].name)
         assert (call in self.running) == (self.attempts[call] > 0)
         if tool.executor is Executor.CLIENT:  # the rules in force let it go
@@ -278,6 +293,8 @@ class Ledger:
 
     def _turn_completed(self, _seq, event):
         assert event.stopped is not None or not self.stops
+        assert event.stopped != "cost" or self.spent
+        assert event.stopped != "content" or self.spec.stop.content
         assert event.stopped is not None or self.shaped or self.spec.reply is None, "a reply without its shape ends the turn"
         assert event.stopped != "timeout" or self.stops or (self.due_at is not None and self.due_at <= event.at)
         self._over(event)
@@ -441,7 +458,9 @@ class Life(RuleBasedStateMachine):
                     ProposedCall(tool_call_id=self._fresh("call") if fresh else call_id, name=name, arguments=text)
                     for call_id, name, text in calls
                 )
-                self._do(steps.call(*proposed, finish_reason=data.draw(CALLS_END, label="how the answer ends")))
+                self._do(
+                    steps.call(*proposed, finish_reason=data.draw(CALLS_END, label="how the answer ends"), **self._cost(data))
+                )
             case "ends" if self.conversation.spec.reply is None:
                 self._do(steps.reply())
             case "ends":
@@ -452,6 +471,16 @@ class Life(RuleBasedStateMachine):
                 self._do(steps.call(given, finish_reason=how) if by_call else steps.reply(text, finish_reason=how))
             case "fails":
                 self._do(steps.fail_model("no"))
+
+    def _cost(self, data):
+        """What an answer cost, and what its worker found, where that matters."""
+        stop = self.conversation.spec.stop
+        if stop is None or stop.cost_usd is None:
+            return {}
+        found = (
+            Reached(reason=StopReason.CONTENT, detail="Stop(content='x')") if data.draw(SOMETIMES, label="it matches") else None
+        )
+        return {"cost_usd": data.draw(COSTS, label="cost"), "reached": found}
 
     def _settle(self, data, call):
         if call.suspension is None:
@@ -676,6 +705,7 @@ def test_the_invariants_hold_where_workers_die_again_and_again(conversations):
     [
         Stop(rounds=2, errors=3, timeout_s=300, then="last_words"),
         Stop(loop=2, tool="lookup", timeout_s=100, waits=True),
+        Stop(cost_usd=0.25, content="x", then="last_words"),
     ],
 )
 def test_the_invariants_hold_where_turns_stop(conversations, stop):

@@ -38,6 +38,7 @@ from holdfast.conversation.terms.models import MOST_RETRIES, Breaker, ModelSpec
 from holdfast.conversation.terms.overrides import Overridable, Overrides
 from holdfast.conversation.terms.spec import NotifySpec
 from holdfast.conversation.terms.stopping import MOST_ANSWERS, MOST_COUNTED, Stop
+from holdfast.conversation.terms.turn_stats import MOST_FUNCTIONS, TurnFunction
 from holdfast.errors import CorruptStore, NewerRecord
 from holdfast.persistence import AppRecord, codec
 
@@ -102,6 +103,9 @@ def records(kind, **chosen):
             **dict.fromkeys(("rounds", "tokens", "errors"), bounds),
             "tool": st.none(),
             "loop": st.integers(1, MOST_ANSWERS),
+            "cost_usd": st.none() | st.floats(1e-9, 1e6),
+            "content": st.none() | st.text(min_size=1, max_size=40),
+            "when": st.lists(text.map(TurnFunction), max_size=MOST_FUNCTIONS).map(tuple),
         }
         timed = records(kind, **chosen, timeout_s=st.floats(1, 10**6))
         return timed | records(kind, **chosen, timeout_s=st.none(), waits=st.just(value=False))

@@ -5,9 +5,10 @@ import time
 import pytest
 
 from holdfast.client.access import quotas_of
+from holdfast.conversation.terms.money import NANOS
 from holdfast.error_codes import error_of
 from holdfast.errors import InvalidInput
-from holdfast.persistence.access import NANOS, WINDOW_MS
+from holdfast.persistence.access import WINDOW_MS
 from holdfast.server import create_app
 
 from .conftest import Api

@@ -304,3 +304,77 @@ def test_where_nobody_attends_last_words_follow_the_decisions_of_the_same_answer
     assert conversation.effect_ids == ["t1.last"]
     conversation.reply("I may not")
     assert end(conversation).stopped is StopReason.ERRORS
+
+
+def test_a_turn_that_has_cost_so_much_is_stopped_before_its_calls_and_knows_no_rounding(begins):
+    conversation = begins(cost_usd=0.3)
+    for _ in range(2):
+        conversation.finish(*conversation.call("lookup", cost_usd=0.1))
+    assert (conversation.state.turn.nano_usd, conversation.status) == (200_000_000, Status.GENERATING)
+    [refused] = conversation.call("lookup", cost_usd=0.1)
+    ended = end(conversation)
+    assert (ended.stopped, ended.detail) == (StopReason.COST, "Stop(cost_usd=0.3): 0.3 so far")
+    assert conversation.result(refused)["error"] == f"the turn was stopped ({ended.detail}): this call did not run"
+
+
+@pytest.mark.parametrize("cost_usd", [None, 0.0, -1.0, float("nan"), float("inf"), 1e300])
+def test_a_cost_that_is_unknown_or_none_counts_nothing(begins, cost_usd):
+    conversation = begins(cost_usd=0.000000001)
+    conversation.call("lookup", cost_usd=cost_usd)
+    assert (conversation.state.turn.nano_usd, conversation.status) == (0, Status.EXECUTING_TOOLS)
+
+
+def test_only_turns_that_stop_count_what_they_cost_and_when_they_began(begins, conversations):
+    conversation = begins(rounds=9)
+    conversation.call("lookup", cost_usd=0.5)
+    turn = conversation.state.turn
+    assert (turn.nano_usd, turn.began_at, turn.stats.cost_usd) == (500_000_000, conversation.log[-3].at, 0.5)
+    plain = conversations(spec=desk(rounds=9).model_copy(update={"stop": None})).begun()
+    plain.call("lookup", cost_usd=0.5)
+    assert (plain.state.turn.nano_usd, plain.state.turn.began_at, plain.state.turn.stats) == (0, 0, None)
+    assert "nano_usd" not in plain.state.model_dump_json(exclude_defaults=True)
+
+
+FOUND = Reached(reason=StopReason.CONTENT, detail="Stop(content='x')")
+
+
+@pytest.mark.parametrize("then", ["end", "last_words"])
+def test_a_bound_that_the_worker_has_found_stops_the_turn_as_any_other(begins, then):
+    conversation = begins(content="x", then=then)
+    [refused] = conversation.call("lookup", reached=FOUND, content="x")
+    assert "the turn was stopped (Stop(content='x')): this call did not run" in conversation.result(refused)["error"]
+    if then == "last_words":
+        assert conversation.effect_ids == ["t1.last"]
+        conversation.reply("well", reached=FOUND)
+    assert (end(conversation).stopped, end(conversation).detail) == (StopReason.CONTENT, FOUND.detail)
+
+
+def test_what_the_machine_counts_comes_before_what_the_worker_found(begins):
+    conversation = begins(content="x", cost_usd=0.1)
+    conversation.call("lookup", reached=FOUND, cost_usd=0.1)
+    assert end(conversation).stopped is StopReason.COST
+
+
+def test_a_bound_that_the_worker_found_for_an_agent_without_stop_or_without_calls_means_nothing(begins, conversations):
+    plain = conversations(spec=desk(rounds=9).model_copy(update={"stop": None})).begun()
+    plain.call("lookup", reached=FOUND)
+    assert plain.status is Status.EXECUTING_TOOLS
+    whole = begins(content="x")
+    whole.reply("x", reached=FOUND)
+    assert (end(whole).stopped, end(whole).detail) == (None, "")
+
+
+def test_a_detail_that_no_text_can_hold_is_made_one(begins):
+    conversation = begins(content="x")
+    conversation.call("lookup", reached=Reached(reason=StopReason.WHEN, detail="a\ud800b"))
+    assert end(conversation).detail == "a?b"
+
+
+def test_a_cut_answer_and_a_reply_that_does_not_fit_may_reach_it_too(begins):
+    conversation = begins(content="x")
+    conversation.call("lookup", reached=FOUND, finish_reason="length")
+    assert end(conversation).stopped is StopReason.CONTENT
+    shaped = begins(content="x")
+    shaped.spec = shaped.spec.model_copy(update={"reply": '{"type":"object","required":["a"]}'}).stored_as(shaped.spec.digest)
+    shaped.reply("x", reached=FOUND)
+    assert end(shaped).stopped is StopReason.CONTENT
