@@ -211,7 +211,8 @@ STOPPED = {
         (StopReason.COST, {"cost_usd": 0.5}),
         (StopReason.ERRORS, {"errors": 2}),
         (StopReason.TOOL, {"tool": "lookup"}),
-        (StopReason.CONTENT, {"content": "no idea", "when": TurnFunction("enough")}),
+        (StopReason.CONTENT, {"content": "no idea"}),
+        (StopReason.WHEN, {"when": TurnFunction("enough")}),
         (StopReason.LOOP, {"loop": 2}),
     )
 }
@@ -925,7 +926,8 @@ async def stops(tells: Recorder) -> None:
             await tells.decides("no refund", f"{reason}_3", Deny())
             await tells.model("the model looks it up once more", (f"{reason}_4", "lookup"), cost_usd=0.25)
             continue
-        found = Reached(reason=reason, detail="Stop(content='no idea')") if reason is StopReason.CONTENT else None
+        by_worker = reason in (StopReason.CONTENT, StopReason.WHEN)
+        found = Reached(reason=reason, detail=f"Stop({reason})") if by_worker else None
         await tells.model("the model looks it up again", *calls, reached=found)
         if reason is StopReason.ERRORS:
             await tells.runs(f"{reason}_2", "lookup", ok=False)
