@@ -171,7 +171,7 @@ def _rows(events: list[Event]) -> Iterator[Row | str]:
                     asked[call.tool_call_id] = _call(call.name, arguments)
                     questions[call.tool_call_id] = " ".join(one["text"] for one in arguments.get("questions", ()))
                 said = f"calls {', '.join(asked[call.tool_call_id] for call in body.calls)}" if body.calls else body.content
-                yield Row(seq, event.kind, f"model: {said}", "right", inwards=True)
+                yield Row(seq, event.kind, f"{body.model or 'model'}: {said}", "right", inwards=True)
             case "input_joined":
                 yield Row(seq, event.kind, "the model reads it, too", "right", inwards=False)
             case "run_scheduled":
