@@ -17,6 +17,8 @@ from holdfast.client import Answer, AsyncClient
 from holdfast.testing import ModelServer
 
 EARLY, LATE = 2, 200
+FEW_TURNS = 10
+REVIVAL_AT_MOST = 3
 
 
 async def turns(home: Path, lengths: list[int]) -> list[dict[str, int]]:
@@ -83,7 +85,7 @@ async def bare_calls(server: ModelServer, messages: list[dict], rounds: int) -> 
 
 def measure(*, quick: bool) -> Part:
     """Turn 200 against turn 2, and the curves."""
-    lengths, rounds = ([1, 20, 200], 3) if quick else ([1, 10, 100, 300, 1000], 8)
+    lengths, rounds = ([1, FEW_TURNS, 200], 3) if quick else ([1, 10, 100, 300, 1000], 8)
     with stack.home() as home, ModelServer(script=script) as server:
         stack.use_model(server.url)
         written = asyncio.run(turns(home, lengths))
@@ -93,11 +95,21 @@ def measure(*, quick: bool) -> Part:
     request = [statistics.median(step["request_ms"]) for step in revived]
     bare = [statistics.median(step["bare_ms"]) for step in revived]
     at = {one["turn"]: one for one in written}
+    many, few = request[-1], request[lengths.index(FEW_TURNS)]
     return Part(
         rows=[
             Row(
                 f"bytes written by turn {LATE}, snapshot included, against turn {EARLY}", late, "B", early, late / early, 1.1, 1
-            )
+            ),
+            Row(
+                f"revival to model request after {lengths[-1]:,} turns, against after {FEW_TURNS} (p50)",
+                many,
+                "ms",
+                few,
+                many / few,
+                REVIVAL_AT_MOST,
+                rounds,
+            ),
         ],
         tables=[
             Table(

@@ -28,6 +28,8 @@ AT_ONCE = 12
 SAMPLE, FEW, OF_SAMPLE_AT_ONCE = 6, 2, 4
 """How many conversations of the airline, and how many parallel turns, stand for all; how many of them are held side by side."""
 MODEL_S = 0.3
+TIGHT = 0.6
+"""How full a window is, at least, that is as large as what it holds."""
 TWO_ACTORS = {"HOLDFAST_MAX_ACTORS": "2"}
 """Settings with which a conversation is left wherever its model is slower than that."""
 
@@ -205,6 +207,19 @@ async def test_with_all_tools_at_attached_clients_the_transcripts_are_the_same_a
     equal(stack, recordings, transcripts, executors=("server", "client", "human"))
     assert claims == {name: len(asked_in(messages)) for name, messages in transcripts.items()}
     assert approvals == {f"attached:{name}": len(gated(recording)) for name, recording in chosen.items()}
+
+
+@each_way
+@pytest.mark.timeout(900)
+async def test_in_a_window_as_large_as_the_longest_of_them_all_is_sent_and_the_transcripts_are_the_same(
+    stack, recordings, chosen
+):
+    async with AsyncClient.connect("recorded_app:ways", timeout_s=120) as client:
+        transcripts = await held(client, chosen, "windowed")
+        sent = [await client.conversation(name).context() for name in transcripts]
+    equal(stack, recordings, transcripts)
+    assert not any(view.left_out for view in sent)
+    assert max(view.tokens / view.budget for view in sent) > TIGHT
 
 
 @each_way

@@ -159,7 +159,9 @@ class Client:
                 break
             await world.sleep(rng.random() / 2)
         message_id = world.new_id("m")
-        await self._ask(conversation_id, Send(text=f"text of {message_id}", message_id=message_id))
+        await self._ask(
+            conversation_id, Send(text=f"text of {message_id}", message_id=message_id, overrides=world.windows.overrides())
+        )
 
     def _cancellation(self, conversation_id):
         """Of the turn, of what waits, or of a turn that may be over by then."""
@@ -182,6 +184,7 @@ class Client:
             message_id=f"start:{conversation_id}",
             spec=shop.agent_of(conversation_id).spec,
             context='{"a":1}',
+            overrides=self._world.windows.overrides(),
         )
 
     async def _doubt(self, conversation_id):

@@ -27,6 +27,7 @@ from holdfast.persistence.views import arguments_in
 
 from .grant_oracles import a_claim_by_grants, covered_in
 from .shop import agent_of
+from .window_oracles import problem_of_request
 
 CLOCK_S = 0.001
 """How fine the store's clock is."""
@@ -298,7 +299,7 @@ class Ledger:
 
     # -- what the model was asked ------------------------------------------------------------------------------------
 
-    def requested(self, request, messages):
+    def requested(self, request, spec, messages):
         """The model is called: once for each effect, and once more for each worker that ended or time the store went back."""
         conversation_id, effect_id = request.conversation_id, request.effect_id
         due = _reached_in(self.log(conversation_id).events[: request.upto_seq])
@@ -306,6 +307,8 @@ class Ledger:
             self.wrong(
                 "%s: %s is asked for as %r, and the turn has reached %r", conversation_id, effect_id, request.stopped, due
             )
+        if problem := problem_of_request(spec, messages):
+            self.wrong("%s: the request of %s is no whole one: %s", conversation_id, effect_id, problem)
         self.requests[conversation_id, effect_id] += 1
         self.read[conversation_id].update(message["content"] for message in messages if message["role"] == "user")
         if self.requests[conversation_id, effect_id] > 1 + self.worker_ends + self.times_set_back:

@@ -30,7 +30,6 @@ from holdfast.conversation import (
     evolve,
 )
 from holdfast.conversation.log.index import facts, pending_entries
-from holdfast.conversation.log.transcript import Transcript
 from holdfast.conversation.records.events import (
     CallAssigned,
     CallClaimed,
@@ -56,7 +55,6 @@ from holdfast.conversation.records.events import (
     VoteCast,
 )
 from holdfast.conversation.terms.decisions import DecisionKind
-from holdfast.conversation.window import closing
 from holdfast.errors import (
     CorruptStore,
     HoldfastError,
@@ -80,6 +78,7 @@ from .stage_oracles import deadlines_act_in_their_turn
 from .stop_oracles import turns_stop_at_their_bounds
 from .trace import shown
 from .vote_oracles import calls_are_decided_by_those_who_may
+from .window_oracles import Asking, replies_have_their_shape
 
 ANSWER_SLACK_S = 3.0
 """How long after its deadline a caller may be told."""
@@ -114,6 +113,7 @@ def judge(world):
         calls_are_decided_by_those_who_may(world.ledger, history)
         deadlines_act_in_their_turn(world.ledger, history)
         turns_stop_at_their_bounds(world, history)
+        replies_have_their_shape(world, history)
         grants_are_behind_what_runs(world.ledger, history)
         the_chain_verifies(world.ledger, history)
         notices_were_told(world, history)
@@ -240,16 +240,16 @@ def _bodies_are_behind_results(ledger, history):
 
 def _answers_are_those_to_this_log(world, history):
     """The model is a function: each of its answers must be the one to what the log holds before it."""
-    transcript = Transcript()
+    asking = Asking(history)
     for seq, event in enumerate(history.events, 1):
         if isinstance(event, ModelAnswered):
             stopping = history.states[seq - 1].turn.stopping
-            messages = [*transcript.messages(), *closing("" if stopping is None else stopping.detail)]
-            due = world.model.to(history.conversation_id, event.effect_id, messages)
+            messages = asking.messages("" if stopping is None else stopping.detail)
+            due = world.model.to(history.conversation_id, event.effect_id, messages, asking.spec)
             if isinstance(due, ModelFailed) or _said(due) != _said(event):
                 world.ledger.wrong("%s: %s answers something else than this log", history.conversation_id, event.effect_id)
         try:
-            transcript.add(seq, event)
+            asking.add(seq, event)
         except KeyError:
             world.ledger.wrong("%s: its log begins the turn of a message that it does not hold", history.conversation_id)
             return

@@ -23,6 +23,7 @@ from . import (
     stage_bugs,
     stop_bugs,
     vote_bugs,
+    window_bugs,
 )
 from .seed import simulate
 
@@ -61,6 +62,7 @@ PLANTED = (
     *vote_bugs.VOTING,
     *stage_bugs.STAGED,
     *stop_bugs.STOPPED,
+    *window_bugs.WINDOWED,
     *guest_bugs.GUESTS,
     *courier_bugs.COURIERS,
     *child_bugs.CHILDREN,

@@ -8,7 +8,10 @@ from holdfast.actors.signature import sealed
 from holdfast.agent import Agent, App, Suspend, Tool, ToolContext, delegate
 from holdfast.conversation import Answer, Approvers, Deny, Escalate, Limits, ModelFailed, ModelReplied, Review, Stop, Target
 from holdfast.conversation.records.commands import ProposedCall
+from holdfast.conversation.terms.context import Context
+from holdfast.conversation.terms.reply import FINAL_ANSWER
 from holdfast.conversation.terms.spec import NoticeKind, NotifySpec
+from holdfast.conversation.window import fixed_tokens, message_tokens
 from holdfast.persistence import AppRecord
 
 from .loop import PROCESS
@@ -126,7 +129,26 @@ STOPPING = [
     Agent(name="scout", tools=TOOLS_OF_ALL, limits=LIMITS, client_grace_s=4, stop=STOPS["scout"]),
     Agent(name="runner", tools=TOOLS_OF_ALL, limits=LIMITS, client_grace_s=4, execution="sequential", stop=STOPS["runner"]),
 ]
+ALLOWED = {"temperature": (0, 1), "max_tokens": 100}
+"""What messages may override, where they may."""
+ROOM = 400
+"""How many tokens the messages of a request may have in a window."""
+SHAPE = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"], "additionalProperties": False}
+
+
+def _windowed(**more):
+    """An agent that sends the last messages of its conversations."""
+    said = {"tools": TOOLS_OF_ALL, "limits": LIMITS, "client_grace_s": 4, "overridable": ALLOWED, **more}
+    fixed = fixed_tokens(Agent(**said).spec)
+    budget = (fixed + ROOM) * 4 // 3  # a quarter is the answer's
+    terms = Context(budget=budget, keep=2, preview=None)
+    return Agent(**said, context=terms)
+
+
+WINDOWED = [_windowed(name="teller"), _windowed(name="filer", reply=SHAPE, execution="sequential")]
+"""The agents with a window; the second one replies in a shape."""
 AGENTS += STOPPING
+AGENTS += WINDOWED
 for agent in AGENTS:
     agent.spec = agent.spec.model_copy(update={"notify": TARGETS})
 AGENT = AGENTS[0]
@@ -146,12 +168,15 @@ def record(code, address, rules):
 def agent_of(conversation_id, events=()):
     """The agent of a conversation, by its log; of one that has none yet, the agent that clients start it with.
 
-    A half are with the desk; those of seeds with stops are with an agent whose turns stop.
+    A half are with the desk; those of seeds with stops are with an agent whose turns stop, of seeds with windows with one that
+    has a window.
     """
     if events:
         return BY_NAME[events[0].agent]
     if conversation_id.startswith("s-"):
         return STOPPING[int(conversation_id.removeprefix("s-")) % 2]
+    if conversation_id.startswith("w-"):
+        return WINDOWED[int(conversation_id.removeprefix("w-")) % 2]
     return AGENTS[(0, 0, 1, 2)[zlib.crc32(conversation_id.encode()) % 4]]
 
 
@@ -171,6 +196,7 @@ class Model:
         self._talkative = rng.choice((0.2, 0.5, 0.8))
         self._slow = rng.choice((0.0, 0.0, 0.05))
         self._often = False
+        self.lies = 1
 
     def slow(self):
         """From now on, take seconds."""
@@ -204,13 +230,14 @@ class Model:
         draw = self._rng.random
         return draw() * (10 if draw() < self._slow else 0.5)
 
-    def answer(self, request, messages):
-        """The answer to what a worker sends."""
-        return self.to(request.conversation_id, request.effect_id, messages)
+    def answer(self, request, messages, spec):
+        """The answer to what a worker sends for an agent, whose spec has the overrides of the turn's message."""
+        return self.to(request.conversation_id, request.effect_id, messages, spec)
 
-    def to(self, conversation_id, effect_id, messages):
-        """The one answer to these messages."""
-        said = zlib.crc32(repr([(message["role"], message["content"]) for message in messages]).encode())
+    def to(self, conversation_id, effect_id, messages, spec):
+        """The one answer to these messages, with these model options."""
+        asked = repr([(message["role"], message["content"]) for message in messages])
+        said = zlib.crc32((asked + ("" if spec.overridable is None else spec.model_options)).encode())
         rng = random.Random(f"{self._seed}/{conversation_id}/{said}")
         rounds = 0
         for message in reversed(messages):
@@ -219,12 +246,21 @@ class Model:
             rounds += message["role"] == "assistant"
         if rng.random() < 0.03:
             return ModelFailed(effect_id=effect_id, error="the model is overloaded")
-        talkative = max(self._talkative, 2) if is_child(conversation_id) else self._talkative
+        talkative = max(self._talkative, 6 if spec.reply is not None else 2 if is_child(conversation_id) else 0)
         if rounds >= 4 or rng.random() < talkative * (0.1 + rounds / 4):
-            return ModelReplied(effect_id=effect_id, content=f"reply {rng.randrange(1000)}")
+            reply = f"reply {rng.randrange(1000)}"
+            return self._answered(
+                effect_id, messages, spec, **({"content": reply} if spec.reply is None else _shaped(rng, reply))
+            )
         calls = tuple(self._call(rng, number) for number in range(rng.randint(1, self._most)))
         cost_usd = rng.choice(COSTS) if self._often else None
-        return ModelReplied(effect_id=effect_id, calls=calls, cost_usd=cost_usd)
+        return self._answered(effect_id, messages, spec, calls=calls, cost_usd=cost_usd)
+
+    def _answered(self, effect_id, messages, spec, **said):
+        """An answer, with what the provider counts."""
+        if spec.context is not None:
+            said["input_tokens"] = int((fixed_tokens(spec) + sum(map(message_tokens, messages))) * self.lies)
+        return ModelReplied(effect_id=effect_id, **said)
 
     def _call(self, rng, number):
         call_id = rng.choice(("call_1", f"call_{rng.randrange(1000)}", f"call_{rng.randrange(1000)}", ""))
@@ -237,3 +273,11 @@ class Model:
         if name.startswith("ask_"):
             arguments = f'{{"task":"{"" if how == "raise" else f"do {ms}"}"}}'
         return ProposedCall(tool_call_id=call_id, name=name, arguments=arguments)
+
+
+def _shaped(rng, otherwise):
+    """An object that fits a shape or does not, or another reply, as a text or as calls."""
+    replies = [rng.choice(('{"n":7}', '{"n":"many"}', otherwise)) for _ in range(rng.choice((1, 1, 1, 2)))]
+    if rng.random() < 0.5:
+        return {"content": replies[0]}
+    return {"calls": tuple(ProposedCall(tool_call_id="", name=FINAL_ANSWER, arguments=reply) for reply in replies)}

@@ -26,11 +26,6 @@ def a_window_that_parts_results_from_calls():
     return mock.patch.object(window._Group, "goes_on_with", return_value=False)
 
 
-def a_walk_that_is_gone_on_with_in_place():
-    """What a worker has walked over for one request is walked over again for the next."""
-    return mock.patch.object(window.Walk, "copied", lambda walk: walk)
-
-
 def a_window_without_its_question():
     """Of a turn that is left out in part, what asked for it is left out, too."""
     leave_out = window.Walk._leave_out
@@ -58,11 +53,6 @@ def repairs_without_end():
         return after.model_copy(update={"turn": after.turn.model_copy(update={"misfits": 0})})
 
     return mock.patch.object(fold, "_answered", careless)
-
-
-def a_misfit_that_nobody_is_told_of():
-    """The model is not told what is wrong with a text."""
-    return mock.patch.object(transcript, "told_of", return_value=[])
 
 
 def a_shaped_reply_that_the_turn_goes_on_after():
@@ -105,11 +95,9 @@ def overrides_that_nobody_allows():
 WINDOWED = (
     a_window_that_takes_no_steps,
     a_window_that_parts_results_from_calls,
-    a_walk_that_is_gone_on_with_in_place,
     a_window_without_its_question,
     any_reply_that_fits,
     repairs_without_end,
-    a_misfit_that_nobody_is_told_of,
     a_shaped_reply_that_the_turn_goes_on_after,
     overrides_that_nobody_looks_at,
     overrides_of_the_turn_before,

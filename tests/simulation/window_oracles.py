@@ -89,6 +89,8 @@ def replies_have_their_shape(world, history):
                     wrong(f"{event.turn_id} is completed by a reply that does not fit")
             case TurnFailed(reason=FailureReason.INVALID_REPLY) if answer is None or answer.misfit is None:
                 wrong(f"{event.turn_id} fails by a reply that fits")
+            case TurnFailed(reason=FailureReason.CONTEXT_OVERFLOW):
+                wrong(f"{event.turn_id} fails although there is room ({event.error})")
         if misfits > MOST_REPAIRS + 1:
             wrong(f"{answer.effect_id} is repaired once too often")
 

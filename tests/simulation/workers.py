@@ -40,10 +40,12 @@ class SimWorker(Worker):
         return self._given
 
     async def _model(self, store, app, request, spec, reading, *, rules):
-        messages = reading.window(spec, request.stopped).messages
-        self._world.ledger.requested(request, messages)
+        if isinstance(found := model_outcome.asked(request.effect_id, spec, reading, request.stopped), ModelFailed):
+            return found
+        own, messages = found[0], found[1].messages
+        self._world.ledger.requested(request, own, messages)
         await self._world.pause(self._world.model.seconds())
-        answer = self._world.model.answer(request, messages)
+        answer = self._world.model.answer(request, messages, own)
         if isinstance(answer, ModelFailed) or not answer.calls:
             return answer
         calls = [AnswerCall(call.tool_call_id, [call.name], [call.arguments]) for call in answer.calls]

@@ -29,6 +29,7 @@ from .stops import Stops
 from .store import SimStore
 from .trace import Trace
 from .voters import ANAS_KEY, Voters
+from .windows import Windows
 from .workers import ADDRESS, Seat, SimWorker, messages
 
 EPOCH_MS = 1_700_000_000_000
@@ -113,6 +114,7 @@ class World:
             self.timing = dataclasses.replace(self.timing, linger_ms=500)
             self.model.brief()
         self.stops = Stops(self, seed)
+        self.windows = Windows(self, seed)
         self._cast(seed)
         self.nemesis = Nemesis(self)
 

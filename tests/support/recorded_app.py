@@ -6,12 +6,16 @@ Every tool answers what its recording says, and writes down that it ran: one lin
 import json
 import os
 from collections import Counter
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 from holdfast.agent import Agent, App, Rule, Rules, Tool, ToolContext, delegate
 from holdfast.client import ClientContext
+from holdfast.conversation.terms.context import Context
 from holdfast.conversation.terms.grants import Target
+from holdfast.conversation.terms.spec import AgentSpec
+from holdfast.conversation.window import budget_of, fixed_tokens, message_tokens
 
 DATA = Path(os.environ.get("HOLDFAST_TEST_DATA", Path(__file__).parents[2] / ".." / "shared" / "data")).resolve()
 RUNS = Path(os.environ.get("HOLDFAST_TEST_RUNS", "/nonexistent"))
@@ -149,32 +153,41 @@ def _agents(way: str = "", **given: Any) -> list[Agent]:
     if not _RECORDINGS:
         return []
     airline = json.loads((DATA / "airline.agent.json").read_text())
-    agents = [_agent(f"{way}airline", airline["tools"], instructions=airline["instructions"], **given)]
-    return agents + [
-        _agent(way + name, recording["tools"], **given) for name, recording in _RECORDINGS.items() if "tools" in recording
-    ]
+    held = {name: [recording] for name, recording in _RECORDINGS.items() if "tools" in recording}
+    of_airline = [recording for name, recording in _RECORDINGS.items() if name not in held]
+    agents = [_agent(f"{way}airline", airline["tools"], of_airline, instructions=airline["instructions"], **given)]
+    return agents + [_agent(way + name, of_one[0]["tools"], of_one, **given) for name, of_one in held.items()]
 
 
 def _agent(
     name: str,
     specs: list[dict[str, Any]],
+    held: list[dict[str, Any]],
     *,
     instructions: str = "",
     execution: str = "parallel",
     targets: bool = False,
     ruled: bool = False,
     executor: str = "",
+    windowed: bool = False,
 ) -> Agent:
     given = {"approval": "auto"} if ruled else {}
     given |= {"executor": executor} if executor else {}
     declared = [{**spec, **given} for spec in specs]
-    return Agent(
-        name=name,
-        instructions=instructions,
-        tools=[_tool(spec, targets=targets) for spec in declared],
-        execution=execution,
-        rules=_rules(specs) if ruled else None,
-    )
+    said = {"name": name, "instructions": instructions, "tools": [_tool(spec, targets=targets) for spec in declared]}
+    said |= {"execution": execution, "rules": _rules(specs) if ruled else None}
+    agent = Agent(**said)
+    return Agent(**said, context=_as_large_as(held, agent.spec)) if windowed else agent
+
+
+def _as_large_as(held: list[dict[str, Any]], spec: AgentSpec) -> Context:
+    """A window in which the longest of an agent's recordings has room, though the provider counts half as many tokens again."""
+    longest = (fixed_tokens(spec) + max(sum(map(message_tokens, recording["messages"])) for recording in held)) * 3 // 2
+    for budget in count(longest, 100):
+        context = Context(budget=budget, keep=2, preview=None)
+        if (budget_of(spec.model_copy(update={"context": context})) or 0) >= longest:
+            return context
+    raise AssertionError
 
 
 WAYS: dict[str, dict[str, Any]] = {
@@ -183,10 +196,11 @@ WAYS: dict[str, dict[str, Any]] = {
     "batched": {"execution": "batch"},
     "granted": {"targets": True},
     "attached": {"executor": "client"},
+    "windowed": {"windowed": True},
 }
 """Other ways to hold the same calls: permission rules ask instead of the tools; the calls of one answer go one after the other;
 none of them runs before all are decided; tools say which reservation they change, so that grants can cover it; clients execute
-all tools."""
+all tools; no more is sent than the longest recording has."""
 
 
 def agent_of(conversation_id: str) -> str:
