@@ -5,13 +5,14 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol, TypeAlias
 
-from holdfast.conversation import AgentSpec, Event, ModelFailed, ModelReplied, RunFinished, RunRuled, RunSuspended
+from holdfast.conversation import AgentSpec, Event, ModelFailed, ModelReplied, RunFinished, RunRuled, RunSuspended, Summarized
 from holdfast.conversation.log.owed import Envelope
 from holdfast.conversation.log.work import CallModel, RunTool
 from holdfast.persistence import Visited
 from holdfast.work_context import trace_id_of
 
-ModelOutcome: TypeAlias = ModelReplied | ModelFailed
+AnswerOutcome: TypeAlias = ModelReplied | ModelFailed
+ModelOutcome: TypeAlias = AnswerOutcome | Summarized
 RunOutcome: TypeAlias = RunFinished | RunSuspended | RunRuled
 WorkOutcome: TypeAlias = ModelOutcome | RunOutcome
 GRACE_S = 30.0

@@ -231,6 +231,7 @@ def _check_functions(functions: Sequence[TurnFunction], field: str) -> None:
 def _check_room(spec: AgentSpec, field: str) -> None:
     most, fixed = window.budget_of(spec), window.fixed_tokens(spec)
     if most is None or most > fixed:
+        _check_summaries(spec, (most or 0) - fixed, f"{field}.compact")
         return
     problem = (
         f"{window.output_tokens(spec)} tokens of it are the answer's, and {max(most, 0)} are left for a request, in which "
@@ -240,6 +241,18 @@ def _check_room(spec: AgentSpec, field: str) -> None:
     if spec.tool(READ_RESULT) is not None and spec.context is not None and spec.context.preview is not None:
         fix += f"; Context(preview=None) leaves {READ_RESULT!r} out"
     raise ConfigurationError(f"{field}.budget", problem, fix)
+
+
+def _check_summaries(spec: AgentSpec, room: int, field: str) -> None:
+    compact = None if spec.context is None else spec.context.compact
+    if compact is None or compact.max_tokens is None:
+        return
+    most = int(compact.at * room * (1 - window.LEAST_PART))
+    if compact.max_tokens > most:
+        problem = (
+            f"a summary of {compact.max_tokens} tokens saves too little: it takes the place of about {compact.at * room:.0f}"
+        )
+        raise ConfigurationError(f"{field}.max_tokens", problem, f"give at most {most}, or leave it out")
 
 
 def _check_replies(tools: Sequence[Tool], models: Sequence[Model], field: str) -> None:

@@ -22,7 +22,10 @@ class ContextView(Result):
     budget: int | None = Field(
         default=None, description="How many tokens the request may have; None if the agent does not bound them."
     )
-    fits: bool = Field(default=True, description="Whether the request is within its budget; if not, the turn fails.")
+    fits: bool = Field(
+        default=True, description="Whether the request is within its budget, or made smaller first; if not, the turn fails."
+    )
+    compacts: bool = Field(default=False, description="Whether the oldest messages are summarised before the next model call.")
     cached: int = Field(
         default=0, description="How many messages the request before began with, too; 0 if what is left out has changed since."
     )
@@ -48,7 +51,7 @@ async def context_view(store: Store, conversation_id: str) -> ContextView:
     by = transcript.overrides if state.turn is not None else None
     stopped = "" if state.turn is None or state.turn.stopping is None else state.turn.stopping.detail
     spec = spec.overridden(by) if by is not None else spec
-    found = window(spec, transcript.messages(), transcript.reported, stopped)
-    return ContextView(
-        agent=state.agent, **{name: getattr(found, name) for name in ContextView.model_fields if name != "agent"}
-    )
+    summaries: dict[str, Any] = {"compacted": transcript.compacted, "failed": transcript.failed}
+    found = window(spec, transcript.messages(), transcript.reported, stopped, **summaries)
+    own = ContextView.model_fields.keys() - {"agent", "compacts"}
+    return ContextView(agent=state.agent, compacts=found.due is not None, **{name: getattr(found, name) for name in own})

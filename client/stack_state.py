@@ -5,7 +5,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
-from holdfast.conversation import Event, ModelFailed, Receipt, RunRuled, RunSuspended, State, Status, SuspensionKind
+from holdfast.conversation import Event, ModelFailed, Receipt, RunRuled, RunSuspended, State, Status, Summarized, SuspensionKind
 from holdfast.conversation.log.transcript import reply_of
 from holdfast.conversation.records.calls import CallStatus, run_effect_id
 from holdfast.conversation.records.events import CallSuspended, ModelAnswered, RunScheduled, TurnCompleted, TurnFailed
@@ -229,6 +229,8 @@ def _late(effect_id: str, late: Late) -> LateResult:
     match outcome:
         case ModelFailed():
             content: str | None = outcome.error
+        case Summarized():
+            content = outcome.summary or outcome.error
         case RunSuspended():
             content = f"it asked for a review: {outcome.title}"
         case RunRuled():

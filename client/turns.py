@@ -150,6 +150,8 @@ class TurnLog:
             case events.ModelAnswered():
                 self._answer = reply_of(event)
                 self._use(Usage.of(event))
+            case events.Compacted() | events.SummaryFailed():
+                self._use(Usage.of(event))
             case events.TurnCompleted():
                 self._over(TurnStatus.COMPLETED, event.at, reply=self._answer, stopped=event.stopped, detail=event.detail)
             case events.TurnFailed():

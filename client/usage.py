@@ -21,6 +21,8 @@ READ_AT_ONCE = 500
 USD_DIGITS = 9
 MOST_ENTRIES = 50_000
 """After so many entries of logs a page of conversations ends."""
+UNANSWERED = (events.SummaryFailure.NO_ANSWER, events.SummaryFailure.OVERFLOW, events.SummaryFailure.UNUSABLE)
+"""Why summaries failed that were not paid for, as far as is known."""
 MOST_ROWS = 200
 """The most rows of a report; further names, which a model may make up, share the row `other`."""
 _N = TypeVar("_N", int, float)
@@ -40,7 +42,7 @@ _EACH = "None unless it is known for each"
 class Usage(Result):
     """What answers of models used together."""
 
-    model_calls: int = Field(default=0, description="How many answers there are.")
+    model_calls: int = Field(default=0, description="How many answers there are, summaries included.")
     input_tokens: int | None = Field(
         default=None, description="The tokens of all requests together; None unless the provider counted them for each."
     )
@@ -61,8 +63,10 @@ class Usage(Result):
     )
 
     @classmethod
-    def of(cls, answer: events.ModelAnswered) -> "Usage":
-        """What one answer used."""
+    def of(cls, answer: events.ModelAnswered | events.Compacted | events.SummaryFailed) -> "Usage":
+        """What one answer used; nothing if there was none."""
+        if isinstance(answer, events.SummaryFailed) and answer.reason in UNANSWERED and answer.input_tokens is None:
+            return cls()
         names = cls.model_fields.keys() - {"model_calls", "model_ms"}
         return cls(model_calls=1, model_ms=answer.duration_ms, **{name: getattr(answer, name) for name in names})
 
@@ -128,6 +132,8 @@ class _Log:
                 self.turns, self._digest = self.turns + 1, event.spec_digest
             case events.ModelAnswered():
                 self._answered(event)
+            case events.Compacted() | events.SummaryFailed():
+                self._summarised(event)
             case events.CallResolved() if not event.ok and event.tool_call_id in self._asked:
                 self._count(self._asked[event.tool_call_id], tool_errors=1)
             case _:
@@ -147,6 +153,14 @@ class _Log:
             self._count(row, usage=used)
         for row in self._asked.values():
             self._count(row, tool_calls=1)
+
+    def _summarised(self, event: events.Compacted | events.SummaryFailed) -> None:
+        used = Usage.of(event)
+        self.total += used
+        model = (event.model, "" if event.model else self._digest)
+        row = {UsageBy.TOOL: ("", ""), UsageBy.MODEL: model, UsageBy.AGENT: (self._agent, "")}[self._by]
+        if used.model_calls:
+            self._count(row, usage=used)
 
     def _count(self, row: tuple[str, str], **counts: Any) -> None:
         row = row if row in self.rows or len(self.rows) < MOST_ROWS else (OTHER, "")

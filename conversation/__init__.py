@@ -43,10 +43,12 @@ from .records.commands import RunFinished as RunFinished
 from .records.commands import RunRuled as RunRuled
 from .records.commands import RunSuspended as RunSuspended
 from .records.commands import Snooze as Snooze
+from .records.commands import Summarized as Summarized
 from .records.commands import Tell as Tell
 from .records.commands import Wake as Wake
 from .records.event_base import FailureReason as FailureReason
 from .records.event_base import StopReason as StopReason
+from .records.event_base import SummaryFailure as SummaryFailure
 from .records.events import Event as Event
 from .records.events import SettledBy as SettledBy
 from .records.input_commands import Interrupt as Interrupt
@@ -61,6 +63,7 @@ from .records.state import State as State
 from .records.state import Status as Status
 from .terms.approvers import Approvers as Approvers
 from .terms.approvers import ApproverTerms as ApproverTerms
+from .terms.context import Compact as Compact
 from .terms.context import Context as Context
 from .terms.context import Retain as Retain
 from .terms.decisions import *  # noqa: F403 - its `__all__` lists the decisions

@@ -8,24 +8,28 @@ What is sent changes its beginning only in steps, a quarter of the room apart, s
 request by its beginning. A step is taken before a message, never between a call and its results: old results become stubs, and
 the oldest messages are left out until the next quarter has room. Of a turn that is left out in part, the message that asked for
 it stays, so a request begins with what somebody asked. A long result is a preview from its first request on.
+
+With `Context.compact` the oldest messages are summarised in place of being left out. Whether that is due is decided here, too;
+the walk begins anew behind each summary. Where one has failed, the oldest messages are left out, and another one is due a step
+later.
 """
 
 import copy
 from collections import Counter, deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, TypeAlias
 
 from pydantic import Field
 
-from holdfast.conversation.log.transcript import PAUSED
+from holdfast.conversation.log.transcript import PAUSED, Compaction
 from holdfast.conversation.record import Record
 from holdfast.conversation.terms.context import MOST_OUTPUT, READ_RESULT, Context
 from holdfast.conversation.terms.reply import DESCRIPTION, FINAL_ANSWER
 from holdfast.conversation.terms.spec import AgentSpec
 from holdfast.conversation.text import excerpt, jsontext
-from holdfast.conversation.text.envelope import turn_ends
+from holdfast.conversation.text.envelope import summarized, turn_ends
 from holdfast.conversation.text.tokens import text_tokens
 
 Message: TypeAlias = dict[str, Any]
@@ -46,6 +50,10 @@ LEAST_TOKENS = 500
 """The estimate below which a request corrects nothing: it is mostly what surrounds the words."""
 RESERVE = 20
 """The part of the budget that is kept free (1/20), since counts are estimates."""
+LEAST_SAVED, LEAST_PART = 1024, 0.3
+"""What a summary has to save, in tokens and as a part of those before; in a small window a step is enough."""
+MOST_SUMMARY = 1024
+"""How many tokens a summary may have if its agent does not say so; in a small window a third of what it stands for."""
 
 
 class Rule(StrEnum):
@@ -54,6 +62,7 @@ class Rule(StrEnum):
     TRUNCATED = "truncated"  # the oldest messages: they would not fit into the budget
     RETAIN = "retain"  # a result beyond what `Context.retain` says of its tool: a stub stands in its place
     PREVIEW = "preview"  # a result of more tokens than `Context.preview`: its beginning and its size stand in its place
+    COMPACTED = "compacted"  # the oldest messages: a summary stands in their place
 
 
 class LeftOut(Record):
@@ -69,6 +78,32 @@ class LeftOut(Record):
 
 
 @dataclass(frozen=True, slots=True)
+class Summarizing:
+    """The messages that a summary is to stand for.
+
+    Attributes:
+        messages: What is summarised: the last summary, and the messages since, as they were sent.
+        first: The place of the first message that stays as it is.
+        asked: The place of the message that asked for the turn of that one, if it is summarised; it is sent as well.
+        tokens: About how many tokens the messages of the request have without the summary.
+        rest: About how many the others have, that message included.
+        least: How many tokens the summary has to save.
+    """
+
+    messages: list[Message]
+    first: int
+    asked: int | None
+    tokens: int
+    rest: int
+    least: int
+
+    def saves(self, summary: str) -> int | None:
+        """How many tokens the request has less with the summary; None if it saves too little."""
+        saved = self.tokens - self.rest - message_tokens(_summary(summary, self.first))
+        return saved if saved >= self.least else None
+
+
+@dataclass(frozen=True, slots=True)
 class Window:
     """The messages for a request.
 
@@ -79,6 +114,7 @@ class Window:
         left_out: What is not sent as it is, in the order of the transcript.
         cached: How many messages the request before this one began with, too; 0 after a step.
         withheld: The name of the tool that is not offered yet: `read_result`, until a result has become a preview; else empty.
+        due: What is summarised before such a request; None if nothing is.
     """
 
     messages: list[Message]
@@ -87,11 +123,12 @@ class Window:
     left_out: tuple[LeftOut, ...] = ()
     cached: int = 0
     withheld: str = ""
+    due: Summarizing | None = None
 
     @property
     def fits(self) -> bool:
-        """Whether the request is within its budget. If not, it is as small as it can be."""
-        return self.budget is None or self.tokens <= self.budget
+        """Whether the request is within its budget, or is made smaller first. If not, it is as small as it can be."""
+        return self.budget is None or self.tokens <= self.budget or self.due is not None
 
 
 def message_tokens(message: Mapping[str, Any]) -> int:
@@ -140,14 +177,36 @@ def output_tokens(spec: AgentSpec) -> int:
     return min(budget // 4, MOST_OUTPUT)
 
 
-def window(spec: AgentSpec, messages: Sequence[Message], reported: Reported, stopped: str = "") -> Window:
+def summary_tokens(spec: AgentSpec) -> int:
+    """How many tokens a summary of the agent's conversations may have; 0 if there are none."""
+    budget, compact = budget_of(spec), spec.context.compact if spec.context is not None else None
+    if budget is None or compact is None:
+        return 0
+    return compact.max_tokens or max(min(MOST_SUMMARY, int((budget - fixed_tokens(spec)) * compact.at) // 3), 1)
+
+
+def window(
+    spec: AgentSpec,
+    messages: Sequence[Message],
+    reported: Reported,
+    stopped: str = "",
+    *,
+    compacted: Compaction | None = None,
+    failed: Collection[int] = (),
+) -> Window:
     """What an agent's next request has of the messages; `reported` is what providers said of earlier ones.
 
     `stopped` is the bound, in words, of a turn that has reached one: the request for its last words ends with that.
+    `compacted` is the last summary, `failed` the places of those that have failed since, as a `Transcript` has them.
     """
-    walk = Walk(spec)
-    walk.extend(messages, reported)
+    walk = Walk(spec, compacted)
+    walk.extend(messages[walk.length :], reported, failed)
     return walk.window(stopped)
+
+
+def _summary(summary: str, of_messages: int) -> Message:
+    """The message that stands for so many first messages: the model's notes, in an envelope of Holdfast's own."""
+    return {"role": "user", "content": summarized(summary, of_messages)}
 
 
 def closing(stopped: str) -> tuple[Message, ...]:
@@ -181,12 +240,14 @@ class Walk:
     """The walk of `window` over a transcript, which can be continued as that grows.
 
     Attributes:
-        length: How many messages it has passed.
+        length: How many messages it has passed, or left to the summary behind which it begins.
+        behind: That summary, if there is one.
     """
 
-    def __init__(self, spec: AgentSpec) -> None:
+    def __init__(self, spec: AgentSpec, compacted: Compaction | None = None) -> None:
         self.length = 0
         self._digest = spec.digest
+        self.behind = compacted
         self._terms, self._fixed, self._budget = spec.context or Context(preview=None), fixed_tokens(spec), budget_of(spec)
         self._preview = self._terms.preview if spec.tool(READ_RESULT) is not None else None
         self._withheld = READ_RESULT if self._preview is not None else ""
@@ -199,6 +260,21 @@ class Walk:
         self._cached = 0
         self._stubs: dict[int, tuple[Message, LeftOut]] = {}
         self._left: list[LeftOut] = []
+        self._head: Message | None = None  # the summary
+        self._failed: Collection[int] = ()
+        self._fallen = False  # whether a summary has failed since
+        self._due: Summarizing | None = None  # what is to be summarised before a request at this place
+        if compacted is not None:
+            self._begin_behind(compacted)
+
+    def _begin_behind(self, compacted: Compaction) -> None:
+        self.length, self._head = compacted.messages, _summary(compacted.summary, compacted.messages)
+        self._shown = message_tokens(self._head)
+        if compacted.asked is not None:
+            place, message = compacted.asked
+            tokens = message_tokens(message)
+            self._asked = _Group("user", [(place, message, tokens)], tokens)
+            self._shown += tokens
 
     def copied(self) -> "Walk":
         """A walk that goes on from here, and leaves this one as it is."""
@@ -208,34 +284,49 @@ class Walk:
         vars(copied).update(_groups=groups, _stubs=dict(self._stubs), _left=list(self._left))
         return copied
 
-    def extend(self, messages: Iterable[Message], reported: Reported) -> None:
-        """The next messages of the transcript. Reports on requests under another spec do not count."""
+    def extend(self, messages: Iterable[Message], reported: Reported, failed: Collection[int] = ()) -> None:
+        """The next messages of the transcript. Reports on requests under another spec do not count.
+
+        `failed` are the places, of all messages, at which a summary has failed.
+        """
+        self._failed = failed
         for message in messages:
+            if self.length in failed:
+                self._fall_back()
             digest, tokens = reported.get(self.length, ("", 0))
             self._add(message, tokens if digest == self._digest else None)
             self.length += 1
 
     def window(self, stopped: str = "") -> Window:
         """What a request has at this place, where the walk ends; `stopped` as `window` takes it."""
+        if self.length in self._failed:
+            self._fall_back()
         last = closing(stopped)
         self._shown += sum(map(message_tokens, last))
-        self._settle()
+        self._settle(compacts=not stopped)
         groups = (*((self._asked,) if self._asked is not None else ()), *self._groups)
         return Window(
-            messages=[
-                *(
-                    self._stubs[place][0] if place in self._stubs else message
-                    for group in groups
-                    for place, message, _ in group.members
-                ),
-                *last,
-            ],
+            messages=[*self._sent(groups), *last],
             tokens=(self._shown + self._fixed) * self._parts // PARTS,
             budget=self._budget,
-            left_out=tuple(sorted((*self._left, *(one for _, one in self._stubs.values())), key=lambda left: left.first)),
+            left_out=tuple(sorted((*self._left_out(), *(one for _, one in self._stubs.values())), key=lambda left: left.first)),
             cached=self._cached,
             withheld=self._withheld,
+            due=self._due,
         )
+
+    def _sent(self, groups: Iterable[_Group]) -> list[Message]:
+        """The messages of these groups as they are sent, behind the summary."""
+        members = (member for group in groups for member in group.members)
+        sent = [self._stubs[place][0] if place in self._stubs else message for place, message, _ in members]
+        return sent if self._head is None else [self._head, *sent]
+
+    def _left_out(self) -> list[LeftOut]:
+        behind = self.behind
+        if behind is None:
+            return self._left
+        whole = LeftOut(first=0, last=behind.messages - 1, rule=Rule.COMPACTED, tokens=max(behind.saved, 0))
+        return [whole, *self._left]
 
     def _add(self, message: Message, reported: int | None) -> None:
         goes_on = bool(self._groups) and self._groups[-1].goes_on_with(message)
@@ -270,27 +361,79 @@ class Walk:
         return tokens - saved
 
     def _answered(self, reported: int | None) -> None:
+        if self.behind is not None and self.length < self.behind.settled:
+            return  # its request did not begin with the summary
         estimate = self._shown + self._fixed
         if reported is not None and estimate >= LEAST_TOKENS:
             self._parts = max(self._parts, min(-(-reported * PARTS // estimate), MOST_CORRECTED * PARTS))
-        self._cached = self._kept + (len(self._asked.members) if self._asked is not None else 0)
+        self._cached = self._kept + (len(self._asked.members) if self._asked is not None else 0) + (self._head is not None)
 
-    def _settle(self) -> None:
-        """Take a step if the last one is a step's length ago, or if there is no room."""
+    def _settle(self, *, compacts: bool = True) -> None:
+        """Take a step if the last one is a step's length ago, or if there is no room; none if a summary is due (`compacts`)."""
         if self._budget is None:
             return
-        room = self._budget * PARTS // self._parts - self._fixed
-        step = max(room // STEPS, 1)
-        if self._since < step and self._shown <= room:
-            return
+        room, step = self._room(self._budget)
+        self._due = self._to_summarise(room, step) if compacts else None
+        if self._due is None and (self._since >= step or self._shown > room):
+            self._step(room, step)
+
+    def _room(self, budget: int) -> tuple[int, int]:
+        """How many tokens the messages may have, and the length of a step."""
+        room = budget * PARTS // self._parts - self._fixed
+        return room, max(room // STEPS, 1)
+
+    def _fall_back(self) -> None:
+        """Leave the oldest messages out, where a summary has failed."""
+        if self._budget is not None and self._terms.compact is not None:
+            self._fallen = True
+            self._step(*self._room(self._budget))
+
+    def _step(self, room: int, step: int) -> None:
         self._since, before = 0, (len(self._stubs), self._shown)
         self._retain()
-        while self._shown > room - step and len(self._groups) > 1:
+        summarises = self._terms.compact is not None and not self._fallen and self._shown <= room
+        while not summarises and self._shown > room - step and len(self._groups) > 1:
             if self._kept - len(self._groups[0].members) < self._terms.keep and self._shown <= room:
                 break
             self._leave_out(self._groups.popleft())
         if (len(self._stubs), self._shown) != before:
             self._cached = 0
+
+    def _to_summarise(self, room: int, step: int) -> Summarizing | None:
+        """What is to be summarised before a request at this place; None if nothing is, or if that would save too little."""
+        compact = self._terms.compact
+        if compact is None or self._shown <= compact.at * room or (self._fallen and self._since < step):
+            return None
+        if self.behind is not None and self.length <= self.behind.settled:
+            return None  # there was one just now
+        groups = list(self._groups)
+        first = len(groups) - 1
+        while first > 0 and groups[first].role == groups[first - 1].role == "user":
+            first -= 1  # what the model has not answered yet
+        kept = sum(len(group.members) for group in groups[first:])
+        while first > 0 and (kept < (compact.keep or 0) or groups[first].role == groups[first - 1].role == "user"):
+            first -= 1
+            kept += len(groups[first].members)
+        if first <= 0:
+            return None
+        found = self._summarising(groups, first, step)
+        return found if found.saves("") is not None else None
+
+    def _summarising(self, groups: list[_Group], first: int, step: int) -> Summarizing:
+        """The summary of the groups in front of one, and of what is sent in front of them."""
+        oldest = [*((self._asked,) if self._asked is not None else ()), *groups[:first]]
+        asked = None
+        if groups[first].role != "user":
+            asked = next((group for group in reversed(oldest) if group.role == "user"), None)
+        size = sum(group.size for group in oldest) + (message_tokens(self._head) if self._head is not None else 0)
+        return Summarizing(
+            messages=self._sent(oldest),
+            first=groups[first].first,
+            asked=None if asked is None else asked.first,
+            tokens=self._shown,
+            rest=self._shown - size + (asked.size if asked is not None else 0),
+            least=max(int(self._shown * LEAST_PART), min(LEAST_SAVED, step)),
+        )
 
     def _retain(self) -> None:
         if not self._terms.retain:

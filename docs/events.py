@@ -11,7 +11,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from holdfast.conversation.record import Record
-from holdfast.conversation.records.event_base import FailureReason, StopReason
+from holdfast.conversation.records.event_base import FailureReason, StopReason, SummaryFailure
 from holdfast.conversation.records.events import EVENTS, RequestedCall, SettledBy
 from holdfast.conversation.records.live import LIVE_EVENTS
 from holdfast.conversation.terms.decisions import DecisionKind, DecisionRecord, SuspensionKind
@@ -26,6 +26,7 @@ ENUMERATIONS: tuple[type[StrEnum], ...] = (
     DecisionKind,
     StopReason,
     FailureReason,
+    SummaryFailure,
     Executor,
     Approval,
     OnLost,

@@ -19,7 +19,17 @@ import msgpack
 from pydantic import ValidationError
 
 from holdfast.cipher import Cipher, CipherAt, called
-from holdfast.conversation import AgentSpec, Event, ModelFailed, ModelReplied, RunFinished, RunRuled, RunSuspended, State
+from holdfast.conversation import (
+    AgentSpec,
+    Event,
+    ModelFailed,
+    ModelReplied,
+    RunFinished,
+    RunRuled,
+    RunSuspended,
+    State,
+    Summarized,
+)
 from holdfast.conversation.record import Record
 from holdfast.conversation.records.events import EVENTS
 from holdfast.conversation.records.idempotency import IdempotencyRecord
@@ -38,10 +48,11 @@ VERSION = 10
    and answers which one it was (`model`) and what they used (`cached_tokens`, `reasoning_tokens`, `cost_usd`, `duration_ms`,
    `first_token_ms`); turns that stop count what they cost, and since when they go on (`nano_usd`, `began_at`); a turn goes on
    after answers that are cut off inside their calls (`cut`); messages override what their agent allows (`overrides`,
-   `overridable`); agents give their replies a shape (`reply`, `shaped`, `misfit`, `misfits`).
+   `overridable`); agents give their replies a shape (`reply`, `shaped`, `misfit`, `misfits`); summaries stand
+   for the first messages of a conversation (`compact`, `compacted`, `summary_failed`, `reduced`, `boundary`).
    Records of version 9 mean the same: all was sent, no turn stopped, no other model was asked, what else answers used is
-   unknown, no turn went on after such an answer, nothing was overridden, and any text was a reply; their states do not say
-   whether the last reply was cut off (`stopped`).
+   unknown, no turn went on after such an answer, nothing was overridden, any text was a reply, and nothing was summarised;
+   their states do not say whether the last reply was cut off (`stopped`).
 9: messages and results of parts (`text` as a list, `attached`); the queue's entries are records; claims of clients
    (`call_claimed`, `call_given_back`, `claim`, `look_at`). Of a state of version 8, `queue` and `queued_traces` are read as
    these, and every client call waited unclaimed.
@@ -61,7 +72,7 @@ VERSION = 10
 2: suspensions of kind `lost`, decisions of kind `redispatch`, `on_lost` of `ask`. Records of version 1 mean the same.
 """
 
-Outcome: TypeAlias = RunFinished | RunSuspended | RunRuled | ModelReplied | ModelFailed
+Outcome: TypeAlias = RunFinished | RunSuspended | RunRuled | ModelReplied | ModelFailed | Summarized
 Fields = dict[str, Any]
 
 
@@ -80,7 +91,8 @@ SEALED = "sealed"
 _SEALED = b"\xa6sealed"
 _EVENTS: dict[str, type[Record]] = {str(cls.model_fields["kind"].default): cls for cls in EVENTS}
 _OUTCOMES: dict[str, type[Record]] = {
-    str(cls.model_fields["kind"].default): cls for cls in (RunFinished, RunSuspended, RunRuled, ModelReplied, ModelFailed)
+    str(cls.model_fields["kind"].default): cls
+    for cls in (RunFinished, RunSuspended, RunRuled, ModelReplied, ModelFailed, Summarized)
 }
 _R = TypeVar("_R", bound=Record)
 KINDS: dict[type[Record], str] = {

@@ -82,6 +82,7 @@ if TYPE_CHECKING:
     from holdfast.conversation.records.input_events import Origin as Origin
     from holdfast.conversation.records.state import Status as Status
     from holdfast.conversation.terms.approvers import Approvers as Approvers
+    from holdfast.conversation.terms.context import Compact as Compact
     from holdfast.conversation.terms.context import Context as Context
     from holdfast.conversation.terms.context import Retain as Retain
     from holdfast.conversation.terms.decisions import Answer as Answer

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from holdfast.client.results import EventBody as EventBody
     from holdfast.conversation.records.event_base import FailureReason as FailureReason
     from holdfast.conversation.records.event_base import StopReason as StopReason
+    from holdfast.conversation.records.event_base import SummaryFailure as SummaryFailure
     from holdfast.conversation.records.events import CallAssigned as CallAssigned
     from holdfast.conversation.records.events import CallClaimed as CallClaimed
     from holdfast.conversation.records.events import CallCommented as CallCommented
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from holdfast.conversation.records.events import CallResolved as CallResolved
     from holdfast.conversation.records.events import CallSnoozed as CallSnoozed
     from holdfast.conversation.records.events import CallSuspended as CallSuspended
+    from holdfast.conversation.records.events import Compacted as Compacted
     from holdfast.conversation.records.events import ConversationStarted as ConversationStarted
     from holdfast.conversation.records.events import Ended as Ended
     from holdfast.conversation.records.events import GivenRevoked as GivenRevoked
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
     from holdfast.conversation.records.events import RunScheduled as RunScheduled
     from holdfast.conversation.records.events import SettledBy as SettledBy
     from holdfast.conversation.records.events import StopReached as StopReached
+    from holdfast.conversation.records.events import SummaryFailed as SummaryFailed
     from holdfast.conversation.records.events import SuspensionSettled as SuspensionSettled
     from holdfast.conversation.records.events import TurnCancelled as TurnCancelled
     from holdfast.conversation.records.events import TurnCompleted as TurnCompleted

@@ -93,6 +93,9 @@ STOPPED = _counter(
     "Completed turns that a bound of the agent's Stop ended, or whose reply was cut off, by which and why.",
     *("agent", "reason"),
 )
+SUMMARIES = _counter(
+    "holdfast_summaries_total", "Summaries of the oldest messages of conversations: compacted, or why not.", "agent", "outcome"
+)
 SUSPENDED = _counter("holdfast_suspensions_total", "Calls that began to wait for someone outside.", "agent", "tool", "kind")
 SETTLED = _counter(
     "holdfast_suspensions_settled_total",

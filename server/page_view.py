@@ -123,6 +123,15 @@ EVENTS: Mapping[type[BaseModel], Row] = {
         "reasoning_tokens duration_ms first_token_ms shaped misfit",
         hidden="cost_usd",
     ),
+    log.Compacted: Row(
+        "effect_id turn_id boundary messages tokens_before tokens_after model input_tokens output_tokens cached_tokens "
+        "reasoning_tokens duration_ms first_token_ms",
+        hidden="summary asked_at spec_digest cost_usd",
+    ),
+    log.SummaryFailed: Row(
+        "effect_id turn_id reason model input_tokens output_tokens cached_tokens reasoning_tokens duration_ms first_token_ms",
+        hidden="error cost_usd",
+    ),
     log.RequestedCall: Row("tool_call_id name arguments original_id", hidden="context"),
     log.RunScheduled: Row(
         "tool_call_id tool executor attempt arguments_at approval resumed batch_id",

@@ -19,6 +19,7 @@ from holdfast.actors.worker.stop_verdicts import Stops
 from holdfast.actors.worker.transcripts import Transcripts
 from holdfast.actors.worker.work_spans import model_span
 from holdfast.actors.workers import (
+    AnswerOutcome,
     ModelOutcome,
     ModelRequest,
     NoOutcome,
@@ -28,8 +29,9 @@ from holdfast.actors.workers import (
     WorkAnswer,
 )
 from holdfast.agent import Agent, Rules
-from holdfast.conversation import AgentSpec, FailureReason, ModelFailed, RunFinished
+from holdfast.conversation import AgentSpec, FailureReason, ModelFailed, RunFinished, compaction
 from holdfast.conversation.text import jsontext
+from holdfast.conversation.window import Window
 from holdfast.daemon import in_daemon
 from holdfast.persistence import Store
 from holdfast.persistence.views import arguments_in
@@ -116,20 +118,21 @@ class InProcessWorkers:
         return await model_run.run(self._bench, request, call, claim=claim, timeout_s=timeout_s)
 
     async def _traced(self, request: ModelRequest) -> ModelOutcome:
-        with model_span(request, self._agent.spec, ()) as span:
-            outcome = await self._answered(request)
-            span.ended(outcome)
-        return outcome
-
-    async def _answered(self, request: ModelRequest) -> ModelOutcome:
-        spec, effect_id = self._agent.spec, request.effect_id
-        failed = partial(ModelFailed, effect_id=effect_id)
         reading = await self._transcripts.reading(self._store, request)
-        found = model_outcome.asked(effect_id, spec, reading, request.stopped)
-        if isinstance(found, ModelFailed):
-            return found
-        own, asked = found
-        messages = prompt.messages(asked.messages, instructions=spec.instructions, route="", anthropic=False)
+        found = model_outcome.asked(request.effect_id, self._agent.spec, reading, request.stopped)
+        with model_span(request, self._agent.spec, ()) as span:
+            outcome = found if isinstance(found, ModelFailed) else await self._answered(request, *found)
+            span.ended(outcome)
+        due = None if isinstance(found, ModelFailed) else found[1].due
+        return outcome if due is None else compaction.verdict(outcome, due, reading.origins)
+
+    async def _answered(self, request: ModelRequest, own: AgentSpec, asked: Window) -> AnswerOutcome:
+        spec, effect_id, sent = self._agent.spec, request.effect_id, asked.messages
+        failed = partial(ModelFailed, effect_id=effect_id)
+        if asked.due is not None:
+            spec = own = compaction.summarizer(spec)
+            sent = compaction.request(asked.due)
+        messages = prompt.messages(sent, instructions=spec.instructions, route="", anthropic=False)
         self.prompts.append(messages)
         try:
             async with self._clock.bounded(effect_id, spec.limits.model_timeout_s) as bound:
@@ -163,7 +166,7 @@ class InProcessWorkers:
             return failed(error=problem, reason=FailureReason.UNUSABLE)
         known: dict[str, Any] = {"model": model, "misfit": misfit, "reached": reached}
         replied = model_outcome.replied(effect_id, answer, calls, route="", **known).model_copy(update={"cost_usd": cost_usd})
-        return model_outcome.answered_by(replied, own, spec)
+        return model_outcome.answered_by(replied, own, self._agent.spec)
 
     async def _said(self, messages: list[dict[str, Any]], spec: AgentSpec) -> tuple[Message | Exception, str]:
         """What the script says, and the fallback that says it: it is asked once more for each model that is down."""

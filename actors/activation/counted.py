@@ -33,6 +33,10 @@ class Counted:
                     counts.add(metrics.CHILDREN_ENDED, agent)
                 case events.MessageAccepted():
                     counts.add(metrics.MESSAGES, agent)
+                case events.Compacted():
+                    counts.add(metrics.SUMMARIES, agent, "compacted")
+                case events.SummaryFailed():
+                    counts.add(metrics.SUMMARIES, agent, event.reason.value)
                 case events.TurnCompleted():
                     counts.add(metrics.TURNS, agent, "completed")
                     if event.stopped is not None:

@@ -8,10 +8,21 @@ from functools import partial
 
 from holdfast.actors.workers import Claimed, NoApp, NoWorker, WorkPaused
 from holdfast.backoff import Backoff
-from holdfast.conversation import BeginTurn, CallModel, Command, Effect, FailureReason, RunTool, Wake, outstanding
+from holdfast.conversation import (
+    BeginTurn,
+    CallModel,
+    Command,
+    Effect,
+    FailureReason,
+    RunTool,
+    SummaryFailure,
+    Wake,
+    compaction,
+    outstanding,
+)
 from holdfast.conversation.judging.machine import effect_of
 from holdfast.conversation.records.command_base import Outcome
-from holdfast.conversation.records.commands import ModelFailed, ModelReplied, RunFinished, RunLost, TurnPrepared
+from holdfast.conversation.records.commands import ModelFailed, ModelReplied, RunFinished, RunLost, Summarized, TurnPrepared
 from holdfast.conversation.records.events import MessageAccepted, TurnStarted
 from holdfast.conversation.text.envelope import failure
 from holdfast.errors import ClusterError, CorruptStore, StoreError
@@ -112,6 +123,7 @@ class Outstanding:
         """
         said = PLAIN.said(error, 200)
         failed = isinstance(command, TurnPrepared | ModelFailed | RunLost) or not getattr(command, "ok", True)
+        failed |= isinstance(command, Summarized) and command.failed is not None
         if isinstance(command, Outcome) and not failed:
             self._mailbox.tell(_instead_of(command, said))
         else:
@@ -243,9 +255,11 @@ def _unreadable(error: Exception) -> CorruptStore | None:
     return next((reason for reason in reasons if isinstance(reason, CorruptStore)), None)
 
 
-def _instead_of(outcome: Outcome, said: str) -> ModelFailed | RunFinished:
+def _instead_of(outcome: Outcome, said: str) -> ModelFailed | Summarized | RunFinished:
     """The failure to record in place of an outcome that could not be judged or written; `said` says why."""
     problem = f"the outcome cannot be recorded ({said})"
     if isinstance(outcome, ModelReplied):
         return ModelFailed(effect_id=outcome.effect_id, error=problem, reason=FailureReason.UNUSABLE)
+    if isinstance(outcome, Summarized):
+        return compaction.failed(outcome.effect_id, SummaryFailure.UNUSABLE, problem)
     return RunFinished(effect_id=outcome.effect_id, ok=False, content=failure(problem))

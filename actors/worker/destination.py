@@ -56,6 +56,8 @@ def arguments(
     own = next((options for name, options in declared if name == model.model), None)
     if own is None and place:
         own = next((options for name, options in declared if place == _place(name, provider)), None)
+    if own is None and agent is not None and _summarizes(agent, model.model):
+        own = {}
     if own is None:
         if place not in FIXED or not keyed(place) or any(options for _, options in declared):
             raise Elsewhere(_refusal(model.model, agent))
@@ -75,6 +77,12 @@ def _declared(agent: Agent | None) -> list[tuple[str, dict[str, Any]]]:
     others = (*agent.spec.fallbacks, *chosen)
     options = (*agent.fallback_options, *agent.overridable_options)
     return [(agent.spec.model, agent.own_options), *((one.model, own) for one, own in zip(others, options, strict=True))]
+
+
+def _summarizes(agent: Agent, model: str) -> bool:
+    """Whether the app names the model for summaries, without options of its own."""
+    terms = agent.spec.context
+    return terms is not None and terms.compact is not None and terms.compact.model == model
 
 
 def _refusal(model: str, agent: Agent | None) -> str:

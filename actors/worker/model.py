@@ -34,7 +34,7 @@ except ImportError:
 from holdfast.actors.memory import trim
 from holdfast.actors.worker import model_outcome
 from holdfast.actors.worker.model_outcome import WORDS
-from holdfast.actors.workers import ModelOutcome, ModelRequest
+from holdfast.actors.workers import AnswerOutcome, ModelRequest
 from holdfast.agent import Agent, Suspend
 from holdfast.backoff import Backoff
 from holdfast.conversation import AgentSpec, FailureReason, ModelFailed, ToolSpec
@@ -109,12 +109,13 @@ async def call(
     counts: ModelCounts,
     breakers: Breakers,
     direct: bool = True,
-) -> ModelOutcome:
+    hidden: bool = False,
+) -> AnswerOutcome:
     """Call the spec's models without hidden tools; the outcome after all retries. App code runs in `loop`'s threads.
 
-    `direct`: plain chunks of a stream are read without litellm.
+    `direct`: plain chunks of a stream are read without litellm. `hidden`: nobody is told of the answer while it comes.
     """
-    how: dict[str, Any] = {"redaction": redaction, "counts": counts, "breakers": breakers, "direct": direct}
+    how: dict[str, Any] = {"redaction": redaction, "counts": counts, "breakers": breakers, "direct": direct, "hidden": hidden}
     asking = _Asking(store, request, spec, messages, agent=agent, hides=rules.hides, **how)
     stops = await Stops.of(store, request, spec, agent)
     failed = partial(ModelFailed, effect_id=request.effect_id)
@@ -190,6 +191,7 @@ class _Asking:
         counts: ModelCounts,
         breakers: Breakers,
         direct: bool,
+        hidden: bool,
     ) -> None:
         self._request = request
         self._spec = spec
@@ -200,7 +202,7 @@ class _Asking:
         self._counts = counts
         self._breakers = breakers
         self._direct = direct
-        self._deltas = Deltas(store, request, 0)
+        self._deltas = Deltas(store, request, 0, hidden=hidden)
 
     async def answered(self, whole: asyncio.Timeout) -> tuple[_Target, ModelAnswer]:
         """The model that answered, and its answer, within the time of the whole call.

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from holdfast import metrics
-from holdfast.actors.workers import ModelOutcome, ModelRequest
+from holdfast.actors.workers import AnswerOutcome, ModelRequest
 from holdfast.agent import Agent, Rules, Tool, TurnContext
 from holdfast.agent.delegate import UNTOLD, Delegate
 from holdfast.conversation import AgentSpec, FailureReason, Limits, ModelFailed, ModelReplied
@@ -90,7 +90,7 @@ def asked(effect_id: str, spec: AgentSpec, reading: Reading, stopped: str = "") 
     return (own, found) if found.fits else _overflowing(effect_id, found)
 
 
-def answered_by(outcome: ModelOutcome, asked: AgentSpec, spec: AgentSpec) -> ModelOutcome:
+def answered_by(outcome: AnswerOutcome, asked: AgentSpec, spec: AgentSpec) -> AnswerOutcome:
     """The outcome of a call under an overridden spec, with the model that answered if it is not the first one of `spec`."""
     if isinstance(outcome, ModelFailed) or outcome.model or asked.model == spec.model:
         return outcome
@@ -274,7 +274,7 @@ class ModelCounts:
         rounded = {name: None if seconds is None else round(seconds * 1000) for name, seconds in times.items()}
         return {"cost_usd": self.cost_usd, **rounded}
 
-    def ended(self, outcome: ModelOutcome) -> None:
+    def ended(self, outcome: AnswerOutcome) -> None:
         """Count the outcome."""
         self._counts.observe(metrics.MODEL_S, time.monotonic() - self._began_s, self._model)
         if isinstance(outcome, ModelFailed):
@@ -292,7 +292,7 @@ class ModelCounts:
 logger = logging.getLogger("holdfast.worker")
 
 
-async def spend(store: Store, conversation_id: str, outcome: ModelOutcome, cost_usd: float | None) -> None:
+async def spend(store: Store, conversation_id: str, outcome: AnswerOutcome, cost_usd: float | None) -> None:
     """Charge a model call to the quota of its conversation, or of the root above it. An error is logged, the turn goes on."""
     tokens = 0 if isinstance(outcome, ModelFailed) else (outcome.input_tokens or 0) + (outcome.output_tokens or 0)
     cost = nanos(cost_usd)

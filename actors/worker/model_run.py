@@ -8,7 +8,7 @@ from dataclasses import replace
 from holdfast.actors.admission import FRESH_S
 from holdfast.actors.steps import Step
 from holdfast.actors.workers import GRACE_S, ModelOutcome, ModelRequest, NoOutcome
-from holdfast.conversation import Event, FailureReason, ModelFailed
+from holdfast.conversation import Event, FailureReason, ModelFailed, Summarized, SummaryFailure, compaction
 from holdfast.errors import StoreError
 from holdfast.redaction import PLAIN
 
@@ -60,11 +60,11 @@ async def run(
         counts = await deposit(bench, request, claim.incarnation, outcome, keeps_late=False)
     except (StoreError, ValueError, TypeError, OverflowError) as error:  # the answer is paid for; another would be like it
         logger.exception("model call %s of %s: its outcome cannot be recorded", request.effect_id, request.conversation_id)
-        outcome = ModelFailed(
-            effect_id=request.effect_id,
-            error=f"the model's answer cannot be recorded: {PLAIN.said(error, 300)}",
-            reason=FailureReason.UNUSABLE,
-        )
+        problem = f"the model's answer cannot be recorded: {PLAIN.said(error, 300)}"
+        if isinstance(outcome, Summarized):
+            outcome = compaction.failed(request.effect_id, SummaryFailure.UNUSABLE, problem)
+        else:
+            outcome = ModelFailed(effect_id=request.effect_id, error=problem, reason=FailureReason.UNUSABLE)
         counts = await deposit(replace(bench, guest=None), request, claim.incarnation, outcome, keeps_late=False)
     bench.reached(Step.MODEL_4_RECORDED)
     return outcome if counts else NoOutcome.NOT_MINE

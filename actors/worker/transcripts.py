@@ -5,14 +5,14 @@ continued only if it is known to be a prefix of the call's log: its last entries
 """
 
 from collections import OrderedDict, deque
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from holdfast.actors.memory import footprint
 from holdfast.actors.workers import ModelRequest
 from holdfast.conversation import AgentSpec, Event
-from holdfast.conversation.log.transcript import Transcript
+from holdfast.conversation.log.transcript import Compaction, Transcript
 from holdfast.conversation.terms.overrides import Overrides
 from holdfast.conversation.window import Reported, Walk, Window, closing
 from holdfast.persistence import Conversations
@@ -35,11 +35,12 @@ class _Walked:
     digest: str = ""
     walk: Walk | None = None
 
-    def begin(self, spec: AgentSpec, settled: int) -> Walk:
-        """A walk that has passed no more than so many messages."""
-        if self.walk is None or self.digest != spec.digest or self.walk.length > settled:
-            self.digest, self.walk = spec.digest, Walk(spec)
-        return self.walk
+    def begin(self, spec: AgentSpec, settled: int, compacted: Compaction | None) -> Walk:
+        """A walk behind the summary that has passed no more than so many messages."""
+        walk = self.walk
+        if walk is None or self.digest != spec.digest or walk.length > settled or walk.behind != compacted:
+            self.digest, self.walk = spec.digest, (walk := Walk(spec, compacted))
+        return walk
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +48,8 @@ class Reading:
     """The messages of a conversation as a model call begins, and the last log entry behind them with its place.
 
     `settled` messages never change; `walked` is the walk over the first of them. `reported` is what providers said of requests,
-    as `window` takes it; `overrides` are those of the turn's message. `mark` identifies the log that was read: readings of
-    different logs of equal length differ.
+    as `window` takes it; `overrides` are those of the turn's message; `compacted`, `failed` and `origins` are those of
+    `Transcript`. `mark` identifies the log that was read: readings of different logs of equal length differ.
     """
 
     messages: list[dict[str, Any]]
@@ -58,15 +59,18 @@ class Reading:
     walked: _Walked = field(default_factory=_Walked, compare=False)
     reported: Reported = field(default_factory=dict)
     overrides: Overrides | None = None
+    compacted: Compaction | None = None
+    failed: Collection[int] = ()
+    origins: Mapping[int, tuple[int, int]] = field(default_factory=dict)
 
     def window(self, spec: AgentSpec, stopped: str = "") -> Window:
         """What an agent's request has of the messages; `stopped` as `window` takes it."""
-        if spec.context is None:
+        if spec.context is None and self.compacted is None:
             return Window([*self.messages, *closing(stopped)], tokens=0)
-        walk = self.walked.begin(spec, self.settled)
-        walk.extend(self.messages[walk.length : self.settled], self.reported)
+        walk = self.walked.begin(spec, self.settled, self.compacted)
+        walk.extend(self.messages[walk.length : self.settled], self.reported, self.failed)
         walk = walk.copied()
-        walk.extend(self.messages[self.settled :], self.reported)
+        walk.extend(self.messages[self.settled :], self.reported, self.failed)
         return walk.window(stopped)
 
 
@@ -110,7 +114,18 @@ class Transcripts:
             kept.add(seq, event)
         self._keep(request.conversation_id, kept)
         fold, last = kept.transcript, kept.tail[-1] if kept.tail else None
-        return Reading(fold.messages(), kept.mark, last, fold.settled, kept.walked, fold.reported, fold.overrides)
+        return Reading(
+            fold.messages(),
+            kept.mark,
+            last,
+            fold.settled,
+            kept.walked,
+            reported=fold.reported,
+            overrides=fold.overrides,
+            compacted=fold.compacted,
+            failed=fold.failed,
+            origins=fold.origins,
+        )
 
     def _taken(self, conversation_id: str) -> _Kept | None:
         kept = self._kept.pop(conversation_id, None)

@@ -9,7 +9,7 @@ from typing import Any
 from opentelemetry.trace import Span, SpanKind
 
 from holdfast import traces
-from holdfast.actors.workers import ModelOutcome, ModelRequest, RunRequest
+from holdfast.actors.workers import AnswerOutcome, ModelRequest, RunRequest
 from holdfast.conversation import AgentSpec, ModelFailed
 from holdfast.conversation.terms.parts import in_words
 from holdfast.redaction import Redaction
@@ -72,7 +72,7 @@ class _WorkSpan:
 class ModelSpan(_WorkSpan):
     """The span of a model call."""
 
-    def ended(self, outcome: ModelOutcome, *, tries: int = 1) -> None:
+    def ended(self, outcome: AnswerOutcome, *, tries: int = 1) -> None:
         """Record the outcome of the call, and how many requests it took."""
         if isinstance(outcome, ModelFailed):
             reason = "failed" if outcome.reason is None else outcome.reason.value

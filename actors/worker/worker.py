@@ -39,7 +39,7 @@ from holdfast.actors.workers import (
 )
 from holdfast.agent import Agent
 from holdfast.background import Background
-from holdfast.conversation import AgentSpec, ModelFailed, RunFinished, RunRuled, RunSuspended
+from holdfast.conversation import AgentSpec, ModelFailed, RunFinished, RunRuled, RunSuspended, compaction
 from holdfast.counting import Counts
 from holdfast.daemon import in_daemon
 from holdfast.errors import HoldfastError
@@ -426,19 +426,21 @@ class Worker:
             await asyncio.sleep(0)
         if isinstance(found := model_outcome.asked(request.effect_id, spec, reading, request.stopped), ModelFailed):
             return found
-        own, asked = found
+        (own, asked), messages = found, found[1].messages
+        if asked.due is not None:
+            own, messages = compaction.summarizer(spec), compaction.request(asked.due)
         counts = ModelCounts(self._counts, own.model)
-        with model_span(request, own, asked.messages, self.secrets.content) as span:
+        with model_span(request, own, messages, self.secrets.content) as span:
             how: dict[str, Any] = {"redaction": self.secrets.redaction, "rules": rules.sending(asked), "counts": counts}
-            how["breakers"] = self._breakers
+            how |= {"breakers": self._breakers, "hidden": asked.due is not None}
             how["direct"] = self._settings.actors.process_limits.direct_streams
             how["loop"] = lambda: runtime.latest  # the app's rules run in threads, so its event loop need not turn
-            outcome = await model.call(store, request, spec=own, messages=asked.messages, agent=agent, **how)
+            outcome = await model.call(store, request, spec=own, messages=messages, agent=agent, **how)
             outcome = model_outcome.answered_by(outcome, own, spec)
             span.ended(outcome, tries=counts.tries)
         counts.ended(outcome)
         self._background.start(spend(store, request.conversation_id, outcome, counts.cost_usd))
-        return outcome
+        return outcome if asked.due is None else compaction.verdict(outcome, asked.due, reading.origins)
 
     async def _spec(self, store: Store, digest: str) -> AgentSpec:
         return await self._specs.spec(store, digest)

@@ -18,7 +18,20 @@ from holdfast.conversation.records.input_commands import Interrupt, Reschedule, 
 from holdfast.conversation.records.state import State
 from holdfast.errors import ConversationExists, InvalidDecision, InvalidInput, InvalidMessage
 
-from . import cancelling, clients, deadlines, deciding, delegating, granting, messages, noting, outcomes, telling, unattended
+from . import (
+    cancelling,
+    clients,
+    compacting,
+    deadlines,
+    deciding,
+    delegating,
+    granting,
+    messages,
+    noting,
+    outcomes,
+    telling,
+    unattended,
+)
 from .judgement import Cancelled, ClaimReceipt, Interrupted, Judgement, Receipt, Receipts
 from .table import LATE, TABLE, Handled, Ignored, Refused
 
@@ -48,6 +61,7 @@ JUDGES: Mapping[type, Callable[[State, Any], Judgement]] = {
     asked.TurnPrepared: outcomes.turn_prepared,
     asked.ModelReplied: outcomes.model_replied,
     asked.ModelFailed: outcomes.model_failed,
+    asked.Summarized: compacting.summarized,
     asked.RunFinished: outcomes.run_over,
     asked.RunSuspended: outcomes.run_over,
     asked.RunRuled: outcomes.run_over,

@@ -40,6 +40,7 @@ _NOTHING = Ignored("nothing can be due")
 _REQUESTS = [kind.model_fields["kind"].default for kind in COMMANDS if issubclass(kind, Request)]
 _OUTCOMES = [kind.model_fields["kind"].default for kind in COMMANDS if issubclass(kind, Outcome)]
 _OF_RUNS = ("run_finished", "run_suspended", "run_ruled", "run_lost")
+_OF_MODELS = ("turn_prepared", "model_replied", "model_failed", "summarized")
 
 
 def _row(*, requests: Cell, start: Cell = _EXISTS, outcomes: tuple[str, ...] = (), wake: Cell) -> dict[str, Cell]:
@@ -52,7 +53,7 @@ def _row(*, requests: Cell, start: Cell = _EXISTS, outcomes: tuple[str, ...] = (
 TABLE: dict[Status, dict[str, Cell]] = {
     Status.ABSENT: _row(requests=_NOT_FOUND, start=_HANDLED, wake=_NOTHING),
     Status.IDLE: _row(requests=_HANDLED, wake=_HANDLED),
-    Status.GENERATING: _row(requests=_HANDLED, outcomes=("turn_prepared", "model_replied", "model_failed"), wake=_HANDLED),
+    Status.GENERATING: _row(requests=_HANDLED, outcomes=_OF_MODELS, wake=_HANDLED),
     Status.EXECUTING_TOOLS: _row(requests=_HANDLED, outcomes=_OF_RUNS, wake=_HANDLED),
     Status.AWAITING_INPUT: _row(requests=_HANDLED, outcomes=_OF_RUNS, wake=_HANDLED),
     Status.FAILED: _row(requests=_HANDLED, wake=_HANDLED),

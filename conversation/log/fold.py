@@ -7,7 +7,7 @@ from typing import Any, Literal, assert_never
 from holdfast.conversation.ids import payload_digest
 from holdfast.conversation.records import events
 from holdfast.conversation.records.calls import Call, CallStatus, ClientClaim, Snoozed, Suspension, Vote
-from holdfast.conversation.records.event_base import ChainLink, OfTurn, StopReason
+from holdfast.conversation.records.event_base import ChainLink, OfTurn, StopReason, Used
 from holdfast.conversation.records.events import Event, SettledBy
 from holdfast.conversation.records.rounds import NO_CALLS, WaitsFor
 from holdfast.conversation.records.state import LastTurn, Queued, Reached, State, Turn
@@ -62,6 +62,10 @@ def _apply(state: State, event: Event) -> State:  # noqa: C901, PLR0911, PLR0912
             return _turn_started(state, event)
         case events.ModelAnswered():
             return _answered(state, event)
+        case events.Compacted():
+            return _reduced(state, event).model_copy(update={"boundary": event.boundary, "compacted_at": state.seq + 1})
+        case events.SummaryFailed():
+            return _reduced(state, event)
         case events.RunScheduled():
             return _run_scheduled(state, event)
         case events.CallHeld():
@@ -181,6 +185,7 @@ def _turn_over(state: State, event: OfTurn, outcome: Literal["completed", "faile
 def _answered(state: State, event: events.ModelAnswered) -> State:
     turn = _turn(state)
     changes: dict[str, Any] = {"model_calls": turn.model_calls + 1, "answered_at": state.seq + 1, "calls": NO_CALLS}
+    changes["reduced"] = 0
     cut = bool(event.calls) and event.finish_reason == StopReason.LENGTH and event.misfit is None
     changes["cut"] = turn.cut + 1 if cut else 0
     if turn.counted:
@@ -192,6 +197,12 @@ def _answered(state: State, event: events.ModelAnswered) -> State:
         asked = " ".join(payload_digest("call", call.name, call.arguments)[:16] for call in event.calls[:MOST_COMPARED])
         changes |= {"rounds": turn.rounds + 1, "asked": (*turn.asked, asked)[-MOST_ANSWERS - 1 :]}
     return _with_turn(state, **changes)
+
+
+def _reduced(state: State, event: Used) -> State:
+    turn = _turn(state)
+    tokens = (event.input_tokens or 0) + (event.output_tokens or 0) if turn.counted else 0
+    return _with_turn(state, reduced=turn.reduced + 1, tokens=turn.tokens + tokens)
 
 
 def _run_scheduled(state: State, event: events.RunScheduled) -> State:

@@ -1,6 +1,7 @@
 """The messages of a conversation in the OpenAI chat format, folded from its log."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from holdfast.conversation.records import events
@@ -28,6 +29,26 @@ def taken_up(event: Event) -> tuple[int, ...]:
             return ()
 
 
+@dataclass(frozen=True, slots=True)
+class Compaction:
+    """A summary that stands for the first messages of a conversation.
+
+    Attributes:
+        summary: The summary, in the model's words.
+        messages: How many messages it stands for.
+        saved: About how many tokens it saved.
+        settled: How many messages there were when it was recorded: later requests alone begin with it.
+        asked: The place of the message that asked for the turn in which it ends, and that message; None if it ends between
+            turns.
+    """
+
+    summary: str
+    messages: int
+    saved: int
+    settled: int
+    asked: tuple[int, dict[str, Any]] | None = None
+
+
 class Transcript:
     """Messages without the system message, fed event by event in the order of the log.
 
@@ -47,6 +68,10 @@ class Transcript:
         reported: By an answer's place among the messages: the digest of its turn's spec, and how many tokens its request had,
             if the provider said so.
         overrides: Those of the message that the present or last turn answers, if it has any.
+        compacted: The last summary; the messages stay whole.
+        failed: The places behind which a summary has failed since: how many messages there were.
+        origins: By the place of a message of somebody, or of an answer: the `seq` of the log entry with which it came, and the
+            `seq` of the message itself (0 of an answer).
     """
 
     def __init__(self) -> None:
@@ -54,6 +79,9 @@ class Transcript:
         self.overrides: Overrides | None = None
         self._overriding: dict[int, Overrides] = {}
         self.reported: dict[int, tuple[str, int]] = {}
+        self.compacted: Compaction | None = None
+        self.failed: set[int] = set()
+        self.origins: dict[int, tuple[int, int]] = {}
         self._spec_digest = ""
         self._messages: list[dict[str, Any]] = []
         self._queued: dict[int, Content] = {}
@@ -82,9 +110,14 @@ class Transcript:
                 self._close_round()
                 if event.input_tokens is not None:
                     self.reported[len(self._messages)] = self._spec_digest, event.input_tokens
+                self.origins[len(self._messages)] = seq, 0
                 self._messages.append(_assistant(event))
                 self._messages += told_of(event)
                 self._round = event.calls
+            case events.Compacted():
+                self._compact(event)
+            case events.SummaryFailed():
+                self.failed.add(len(self._messages) + len(self._tool_messages()))
             case CallResolved():
                 self._results[event.tool_call_id] = event
             case _:
@@ -96,7 +129,21 @@ class Transcript:
 
     def _ask(self, seqs: Iterable[int]) -> None:
         self._close_round()
-        self._messages += [{"role": "user", "content": in_chat_format(self._queued.pop(seq))} for seq in seqs]
+        for seq in seqs:
+            self.origins[len(self._messages)] = self.seq, seq
+            self._messages.append({"role": "user", "content": in_chat_format(self._queued.pop(seq))})
+
+    def _compact(self, event: events.Compacted) -> None:
+        found = (place for place, (_, seq) in self.origins.items() if seq == event.asked_at)
+        place = next(found, None) if event.asked_at else None
+        self.failed = set()
+        self.compacted = Compaction(
+            summary=event.summary,
+            messages=event.messages,
+            saved=event.tokens_before - event.tokens_after,
+            settled=len(self._messages) + len(self._tool_messages()),
+            asked=None if place is None else (place, self._messages[place]),
+        )
 
     @property
     def settled(self) -> int:

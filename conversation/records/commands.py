@@ -25,7 +25,7 @@ from holdfast.conversation.text.jsontext import JsonText
 
 from .calls import Call
 from .command_base import Advancing, CommandBase, Looking, Numbered, Outcome, Request
-from .event_base import FailureReason
+from .event_base import FailureReason, SummaryFailure
 from .idempotency import call_key, decision_key, result_key, suspension_key
 from .input_commands import Interrupt, Reschedule, Send, Start, Withdraw
 from .proposed_call import ProposedCall
@@ -324,6 +324,31 @@ class ModelFailed(Outcome):
     reason: FailureReason | None = None
 
 
+class Summarized(Outcome):
+    """The outcome of `CallModel` that is a summary, or its failure: what the call would have sent had become too much.
+
+    The fields are those of `Compacted`; `failed` is the kind of the failure, None if there is a summary.
+    """
+
+    kind: Literal["summarized"] = "summarized"
+    summary: str = ""
+    failed: SummaryFailure | None = None
+    error: str = ""
+    boundary: int = 0
+    messages: int = 0
+    asked_at: int = 0
+    tokens_before: int = 0
+    tokens_after: int = 0
+    model: str = ""
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cached_tokens: int = 0
+    reasoning_tokens: int = 0
+    cost_usd: float | None = None
+    duration_ms: int | None = None
+    first_token_ms: int | None = None
+
+
 class RunFinished(Outcome, Advancing):
     """The outcome of `RunTool`: the envelope of the value that the callback returned, or of the error that it raised."""
 
@@ -432,6 +457,7 @@ Command: TypeAlias = Annotated[
     | TurnPrepared
     | ModelReplied
     | ModelFailed
+    | Summarized
     | RunFinished
     | RunSuspended
     | RunRuled

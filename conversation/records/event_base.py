@@ -44,6 +44,19 @@ class FailureReason(StrEnum):
     NO_AGENT = "no_agent"  # the store does not have the conversation's app or agent
 
 
+class SummaryFailure(StrEnum):
+    """Why a summary does not stand for the messages of a conversation."""
+
+    NO_ANSWER = "no_answer"  # the model's error, after all retries, or no answer in time
+    OVERFLOW = "overflow"  # the messages to summarise have more tokens than the model takes
+    TOO_LONG = "too_long"  # it has more tokens than Compact.max_tokens, or more bytes than Limits.reply_bytes
+    REFUSED = "refused"  # the provider's filter cut it off
+    EMPTY = "empty"  # the answer has no text
+    CALLS = "calls"  # the model asked for tools instead
+    SAVES_TOO_LITTLE = "saves_too_little"  # the next request would hardly be smaller
+    UNUSABLE = "unusable"  # it cannot be recorded
+
+
 class EventBase(Record, defer_build=True):
     """The base of every event.
 
@@ -98,6 +111,30 @@ class OfTurn(EventBase):
     """
 
     turn_id: str
+
+
+class Used(OfTurn):
+    """What an answer of a model used.
+
+    Attributes:
+        model: The model that answered, if it is not the agent's first one.
+        input_tokens: How many tokens the request had, if the provider said so.
+        output_tokens: How many tokens the answer had, if the provider said so.
+        cached_tokens: How many of the request's tokens the provider read from its cache, as far as it said so.
+        reasoning_tokens: How many of the answer's tokens are thinking, as far as the provider said so.
+        cost_usd: What the answer cost in US dollars, by litellm's prices; None if the price or the tokens are unknown.
+        duration_ms: How long the model call took, with retries and fallbacks, in milliseconds.
+        first_token_ms: The milliseconds from the answered request to the first piece of its answer.
+    """
+
+    model: str = ""
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cached_tokens: int = 0
+    reasoning_tokens: int = 0
+    cost_usd: float | None = None
+    duration_ms: int | None = None
+    first_token_ms: int | None = None
 
 
 class Note(OnSuspension):

@@ -19,7 +19,10 @@ from holdfast.conversation.terms.stages import OnTimeout
 from holdfast.conversation.text.jsontext import JsonText
 from holdfast.errors import SettledBy as SettledBy  # noqa: PLC0414 - it is an event's word, and stands where an error has it too
 
+from .context_events import Compacted as Compacted  # noqa: PLC0414 - an event like the others
+from .context_events import SummaryFailed as SummaryFailed  # noqa: PLC0414 - an event like the others
 from .event_base import CallEvent, ChainLink, EventBase, FailureReason, OfTurn, StopReason
+from .event_base import SummaryFailure as SummaryFailure  # noqa: PLC0414 - an event's word
 from .grant_events import GivenRevoked as GivenRevoked  # noqa: PLC0414 - an event like the others
 from .grant_events import GrantGiven as GrantGiven  # noqa: PLC0414 - an event like the others
 from .grant_events import GrantRevoked as GrantRevoked  # noqa: PLC0414 - an event like the others
@@ -431,6 +434,8 @@ Event: TypeAlias = Annotated[
     | InputSuperseded
     | TurnStarted
     | ModelAnswered
+    | Compacted
+    | SummaryFailed
     | RunScheduled
     | CallHeld
     | CallSuspended

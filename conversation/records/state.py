@@ -67,6 +67,7 @@ class Turn(Record):
     `delegated` counts the conversations that its calls were given: their children, and those that may stand below them.
     `traceparent` is the trace context of its first span, `latest` that of the last span in the log, if that is another.
     `cut` counts the last answers that were cut off inside their calls, in a row; `misfits` the replies that did not fit.
+    `reduced` counts how often what its next model call sends was made smaller, or was to be.
     `counted` says whether what its agent's `Stop` bounds is counted: `rounds`, `tokens`, the cost in billionths of a US dollar
     (`nano_usd`), `errors` in a row, digests of the calls that were `asked` for, and since when it goes on (`began_at`, ms UTC).
     Once it is `stopping`, its last model call is outstanding. Its time is over at `ends_at` (ms UTC; 0: never). That stands
@@ -99,6 +100,7 @@ class Turn(Record):
     waits: bool = False
     waiting_since: int = 0
     began_at: int = 0
+    reduced: int = 0
 
     @property
     def stats(self) -> TurnStats | None:
@@ -124,8 +126,12 @@ class Turn(Record):
 
     @property
     def model_effect_id(self) -> str:
-        """The id of the next model call; the one for the last words is never an earlier one that was not answered."""
-        return f"{self.turn_id}.m{self.model_calls + 1}" if self.stopping is None else f"{self.turn_id}.last"
+        """The id of the next model call; the one for the last words is never an earlier one that was not answered.
+
+        Each change of what it sends gives it another one, so that no late outcome is taken for that of another request.
+        """
+        called = f"{self.turn_id}.m{self.model_calls + 1}" if self.stopping is None else f"{self.turn_id}.last"
+        return f"{called}.r{self.reduced}" if self.reduced else called
 
     @property
     def batch_id(self) -> str:
@@ -156,7 +162,7 @@ class State(Record):
     `delayed` holds messages that are queued later, the earliest first; `epoch` counts interruptions. `grants_epoch`
     counts revoked grants: a run that a grant allowed is claimed only in the epoch of its scheduling. `audit_head` is the head
     of the audit chain, empty before its first link. `attended` says whether there is a person to ask. `parent` is the wait that
-    it was started for, if any.
+    it was started for, if any. The last summary is at `compacted_at` in the log, for all messages up to `boundary` (0: none).
     """
 
     conversation_id: str
@@ -177,6 +183,8 @@ class State(Record):
     attended: bool = True
     parent: Parent | None = None
     epoch: int = 0
+    boundary: int = 0
+    compacted_at: int = 0
 
     @property
     def status(self) -> Status:

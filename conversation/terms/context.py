@@ -7,6 +7,8 @@ from pydantic import Field, model_validator
 
 from holdfast.conversation.record import Record
 
+from .stages import Seconds
+
 EVERY_TOOL = "*"
 READ_RESULT = "read_result"
 """The built-in tool with which a model reads a result that it was sent a preview of."""
@@ -52,6 +54,26 @@ class Retain(Record):
         return None
 
 
+class Compact(Record):
+    """When the oldest messages of a conversation are summarised, and how.
+
+    Attributes:
+        at: The part of the room for messages from which on a model call is preceded by a summary.
+        model: The model that summarises, as litellm names it; None: the agent's own.
+        prompt: Its instructions, in place of the usual ones.
+        max_tokens: How many tokens a summary may have; None: 1,024, at most a third of `at` of the room.
+        keep: How many messages, the last ones, stay as they are; None: those that the model has not answered yet.
+        timeout_s: The seconds for a summary, within `Limits.model_timeout_s`.
+    """
+
+    at: float = Field(default=0.8, ge=0.1, le=1)
+    model: Annotated[str, Field(min_length=1, max_length=500)] | None = None
+    prompt: Annotated[str, Field(min_length=1, max_length=100_000)] | None = None
+    max_tokens: Count | None = None
+    keep: Annotated[int, Field(ge=1, le=10_000)] | None = None
+    timeout_s: Seconds = 120
+
+
 class Context(Record):
     """How much of a conversation is sent to the model.
 
@@ -62,12 +84,14 @@ class Context(Record):
         retain: By a tool's name, how long its results are sent whole; `*` stands for every tool without an entry of its own.
         preview: A result of more tokens than this is sent as a preview, and the model reads on with the built-in tool
             `read_result`, at most so many tokens at once; None: results are sent whole, and there is no such tool.
+        compact: When the oldest messages are summarised; None: they are left out instead.
     """
 
     budget: Count | None = None
     keep: int = Field(default=10, ge=1, le=10_000)
     retain: Mapping[str, Retain] = Field(default_factory=dict, max_length=1000)
     preview: Annotated[int, Field(ge=LEAST_PREVIEW, le=LARGEST_BUDGET)] | None = 2048
+    compact: Compact | None = None
 
     def of_tool(self, tool: str) -> Retain | None:
         """How long the results of a tool are sent whole; None: as long as their call is sent."""

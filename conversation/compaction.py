@@ -1,0 +1,126 @@
+"""Summaries of the first messages of a conversation: what a model is asked for one, and the verdict on its answer. All is pure.
+
+The messages stand in the request as data, in an envelope of Holdfast's own: a text among them is nobody's word to the model
+that summarises. The last summary is among them, so each one stands for everything up to its boundary.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from holdfast.conversation.records.commands import ModelFailed, ModelReplied, Summarized
+from holdfast.conversation.records.event_base import FailureReason, StopReason, SummaryFailure, Used
+from holdfast.conversation.terms.models import ModelSpec
+from holdfast.conversation.terms.parts import in_words
+from holdfast.conversation.terms.spec import AgentSpec
+from holdfast.conversation.text import jsontext
+from holdfast.conversation.text.envelope import to_summarize
+from holdfast.conversation.text.tokens import text_tokens
+from holdfast.conversation.window import Summarizing, summary_tokens
+
+PROMPT = (
+    "You write notes of a conversation between a person and an assistant that uses tools. The assistant goes on with your "
+    "notes in place of the messages. Keep: what the person wants, and every decision and constraint; names, numbers, "
+    "identifiers, paths and dates, exactly as they are written; what was found and done, with which result; what failed, and why; what is "
+    "left to do. Leave out greetings and repetitions. If the messages begin with earlier notes, yours take their place: keep "
+    "what still matters of them. Write short sentences, in the language of the conversation."
+)
+"""The instructions for summaries, if the agent has none of its own."""
+BOUNDS = ("max_tokens", "max_completion_tokens")
+"""The model options that bound an answer."""
+NOT_OF_SUMMARIES = frozenset(
+    {*BOUNDS, "n", "stop", "response_format", "tool_choice", "parallel_tool_calls", "web_search_options"}
+)
+"""The options of an agent's model that a request for a summary does not have."""
+ASKED_FOR_TOOLS = "the model asked for tools in place of a summary"
+NO_TEXT = "the model's answer has no text"
+CUT_OFF = "the summary was cut off at the model's token limit (Compact.max_tokens): {} tokens"
+FILTERED = "the provider's filter cut the summary off"
+HARDLY_SMALLER = "with a summary of about {} tokens, the messages of the next request have hardly fewer than {}"
+_UNANSWERED: Mapping[FailureReason | None, SummaryFailure] = {
+    FailureReason.CONTEXT_OVERFLOW: SummaryFailure.OVERFLOW,
+    FailureReason.REPLY_BYTES: SummaryFailure.TOO_LONG,
+}
+_MEASURED = Used.model_fields.keys() - {"kind", "at", "turn_id"}
+
+
+def summarizer(spec: AgentSpec) -> AgentSpec:
+    """The agent without tools that summarises an agent's conversations, with its models or the one that `Compact` names."""
+    compact = None if spec.context is None else spec.context.compact
+    if compact is None:
+        raise ValueError(f"agent {spec.name!r} has no Compact")
+    models = spec.models
+    if compact.model is not None:
+        known = (*spec.models, *(spec.overridable.models if spec.overridable is not None else ()))
+        models = (next((one for one in known if one.model == compact.model), ModelSpec(model=compact.model)),)
+    first, *others = (one.model_copy(update={"options": _options(one.options, summary_tokens(spec))}) for one in models)
+    timeout_s = min(compact.timeout_s, spec.limits.model_timeout_s)
+    return AgentSpec(
+        name=spec.name,
+        model=first.model,
+        model_options=first.options,
+        retries=first.retries,
+        breaker=first.breaker,
+        fallbacks=tuple(others),
+        instructions=compact.prompt or PROMPT,
+        limits=spec.limits.model_copy(update={"model_timeout_s": timeout_s}),
+    )
+
+
+def _options(options: jsontext.JsonText, most: int) -> jsontext.JsonText:
+    given = jsontext.loads(options)
+    bound = next((name for name in reversed(BOUNDS) if name in given), BOUNDS[0])
+    return jsontext.dumps({name: value for name, value in given.items() if name not in NOT_OF_SUMMARIES} | {bound: most})
+
+
+def request(due: Summarizing) -> list[dict[str, Any]]:
+    """The messages of a request for a summary, behind the instructions of `summarizer`."""
+    return [{"role": "user", "content": to_summarize([dict(_shown(message)) for message in due.messages])}]
+
+
+def _shown(message: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """A message as the model that summarises reads it."""
+    yield "role", message["role"]
+    if message["role"] == "tool":
+        yield "tool", message.get("name", "")
+    if message.get("content") is not None:
+        yield "content", in_words(message["content"])
+    if "tool_calls" in message:
+        yield (
+            "calls",
+            [{"tool": call["function"]["name"], "arguments": call["function"]["arguments"]} for call in message["tool_calls"]],
+        )
+
+
+def verdict(outcome: ModelReplied | ModelFailed, due: Summarizing, origins: Mapping[int, tuple[int, int]]) -> Summarized:
+    """The outcome of a model call that was to summarise; `origins` are those of the transcript."""
+    if isinstance(outcome, ModelFailed):
+        reason = _UNANSWERED.get(outcome.reason, SummaryFailure.NO_ANSWER)
+        return failed(outcome.effect_id, reason, outcome.error)
+    summary = (outcome.content or "").strip()
+    used: dict[str, Any] = {"effect_id": outcome.effect_id, "tokens_before": due.tokens}
+    used |= {name: getattr(outcome, name) for name in _MEASURED}
+    problem = _problem(outcome, summary)
+    if problem is None and (saved := due.saves(summary)) is not None:
+        placed = {"boundary": origins[due.first][0] - 1, "messages": due.first, "tokens_after": due.tokens - saved}
+        asked_at = 0 if due.asked is None else origins[due.asked][1]
+        return Summarized(**used, **placed, asked_at=asked_at, summary=summary)
+    if problem is None:
+        problem = SummaryFailure.SAVES_TOO_LITTLE, HARDLY_SMALLER.format(text_tokens(summary), due.tokens)
+    return Summarized(**used, failed=problem[0], error=problem[1])
+
+
+def failed(effect_id: str, reason: SummaryFailure, error: str) -> Summarized:
+    """The outcome of a model call that was to summarise, and was not answered."""
+    return Summarized(effect_id=effect_id, failed=reason, error=error)
+
+
+def _problem(answer: ModelReplied, summary: str) -> tuple[SummaryFailure, str] | None:
+    if answer.calls:
+        return SummaryFailure.CALLS, ASKED_FOR_TOOLS
+    if answer.finish_reason == StopReason.CONTENT_FILTER:
+        return SummaryFailure.REFUSED, FILTERED
+    if answer.finish_reason == StopReason.LENGTH:
+        return SummaryFailure.TOO_LONG, CUT_OFF.format(answer.output_tokens or text_tokens(summary))
+    if not summary:
+        return SummaryFailure.EMPTY, NO_TEXT
+    return None

@@ -1,0 +1,46 @@
+"""The events of what is sent of a conversation: its first messages were summarised, or could not be."""
+
+from typing import Literal
+
+from .event_base import SummaryFailure, Used
+
+
+class Compacted(Used):
+    """A summary stands for the first messages of the conversation from here on, wherever its messages are sent to a model.
+
+    Attributes:
+        effect_id: The model call that summarised.
+        summary: The summary, in the model's words.
+        boundary: The place in the log of the last entry before the first message that is sent as it is.
+        messages: How many messages it stands for: all of the conversation up to the boundary.
+        asked_at: The `seq` of the message that asked for the turn in which the boundary lies, which is sent too; 0 if it lies
+            between turns.
+        spec_digest: The stored agent spec that the turn runs with.
+        tokens_before: About how many tokens the next request's messages would have had.
+        tokens_after: About how many they have with the summary.
+    """
+
+    kind: Literal["compacted"] = "compacted"
+    effect_id: str
+    summary: str
+    boundary: int
+    messages: int
+    asked_at: int = 0
+    spec_digest: str = ""
+    tokens_before: int = 0
+    tokens_after: int = 0
+
+
+class SummaryFailed(Used):
+    """The first messages of the conversation could not be summarised; the oldest ones are left out instead.
+
+    Attributes:
+        effect_id: The model call that was to summarise.
+        reason: The kind of the failure.
+        error: What went wrong, in words and without secrets.
+    """
+
+    kind: Literal["summary_failed"] = "summary_failed"
+    effect_id: str
+    reason: SummaryFailure
+    error: str = ""
