@@ -20,9 +20,9 @@ from holdfast.conversation.window import Summarizing, summary_tokens
 PROMPT = (
     "You write notes of a conversation between a person and an assistant that uses tools. The assistant goes on with your "
     "notes in place of the messages. Keep: what the person wants, and every decision and constraint; names, numbers, "
-    "identifiers, paths and dates, exactly as they are written; what was found and done, with which result; what failed, and why; what is "
-    "left to do. Leave out greetings and repetitions. If the messages begin with earlier notes, yours take their place: keep "
-    "what still matters of them. Write short sentences, in the language of the conversation."
+    "identifiers, paths and dates, exactly as they are written; what was found and done, with which result; what failed, "
+    "and why; what is left to do. Leave out greetings and repetitions. If the messages begin with earlier notes, yours take "
+    "their place: keep what still matters of them. Write short sentences, in the language of the conversation."
 )
 """The instructions for summaries, if the agent has none of its own."""
 BOUNDS = ("max_tokens", "max_completion_tokens")

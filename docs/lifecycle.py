@@ -40,6 +40,8 @@ from holdfast.conversation import (
     State,
     Status,
     Stop,
+    Summarized,
+    SummaryFailure,
     SuspensionKind,
     ToolSpec,
     Wake,
@@ -65,6 +67,7 @@ WORDS = {
     "turn_prepared": "turn cannot begin",
     "model_replied": "model replies",
     "model_failed": "model fails",
+    "summarized": "model summarises",
     "run_finished": "run finishes",
     "run_suspended": "run asks for a review",
     "run_lost": "run is lost",
@@ -158,6 +161,7 @@ def _commands(state: State, ids: Iterator[str]) -> Iterator[Command]:
                     calls = tuple(ProposedCall(tool_call_id=next(ids), name=tool, arguments="{}") for tool in tools)
                     yield ModelReplied(effect_id=effect.effect_id, calls=calls)
                 yield ModelFailed(effect_id=effect.effect_id, error="overloaded")
+                yield Summarized(effect_id=effect.effect_id, failed=SummaryFailure.EMPTY)
             case RunTool():
                 yield RunFinished(effect_id=effect.effect_id, ok=True, content='{"ok":true,"result":1}')
                 yield RunSuspended(effect_id=effect.effect_id, title="Look at this")

@@ -16,6 +16,7 @@ owned the conversation, and until when, is left out. Its times and ids are fixed
 import asyncio
 import json
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,7 @@ from holdfast.conversation import (
     Choice,
     Command,
     Comment,
+    Compact,
     Context,
     Deny,
     EscalateCall,
@@ -65,12 +67,15 @@ from holdfast.conversation import (
     Snooze,
     State,
     Stop,
+    Summarized,
+    SummaryFailure,
     SuspensionKind,
     Tell,
     ToolSpec,
     Wake,
     When,
     evolve,
+    outstanding,
 )
 from holdfast.conversation.log.transcript import Transcript
 from holdfast.conversation.records.calls import Suspension
@@ -245,10 +250,34 @@ FALLING_BACK = DESK.model_copy(
 OVERRIDES = Overrides(model="test/large", temperature=0.5, max_tokens=100, top_p=0.75, reasoning_effort="low")
 SHAPED = DESK.model_copy(update={"reply": '{"type":"object","properties":{"order":{"type":"integer"}},"required":["order"]}'})
 """The agent whose replies have a shape."""
+SUMMARISED = DESK.model_copy(
+    update={
+        "limits": DESK.limits.model_copy(update={"reply_bytes": 100_000}),
+        "context": Context(
+            budget=9_000,
+            compact=Compact(at=0.5, model="test/large", prompt="Be brief.", max_tokens=300, keep=4, timeout_s=30),
+        ),
+    }
+)
+"""The agent whose conversations are summarised."""
 FITTING = '{"order":7}'
 LONG = f'{{"sealed":"{"x" * 70_000}"}}'
-"""What only the provider reads, long enough for a snapshot."""
-LATER = (SHAPED, FALLING_BACK, CLERK, BOARD, CALM, NIGHT, LATE, LATE_IN_TURN, AT_CLIENTS, *STOPPED.values(), *TIMED, TALKS)
+"""A text that is long enough for a snapshot."""
+LATER = (
+    SUMMARISED,
+    SHAPED,
+    FALLING_BACK,
+    CLERK,
+    BOARD,
+    CALM,
+    NIGHT,
+    LATE,
+    LATE_IN_TURN,
+    AT_CLIENTS,
+    *STOPPED.values(),
+    *TIMED,
+    TALKS,
+)
 """The specs that its turns have besides the first one."""
 SHOP = AppRecord(
     app="shop.app:app",
@@ -962,6 +991,23 @@ async def is_cut_off(tells: Recorder) -> None:
     tells.writer.spec = DESK
 
 
+async def is_summarised(tells: Recorder) -> None:
+    """A turn before whose model call summaries fail in every way, until one stands."""
+    tells.writer.spec = SUMMARISED
+    await tells.does("a message comes", steps.send("where were we?", message_id="m-summed"))
+    await tells.does("its turn begins", steps.begin())
+    used = {"model": "test/large", "input_tokens": 900, "output_tokens": 70, "cached_tokens": 20, "reasoning_tokens": 10}
+    used |= {"cost_usd": 0.001, "duration_ms": 800, "first_token_ms": 90}
+    for reason in SummaryFailure:
+        failed = partial(Summarized, failed=reason, error=f"it is {reason}", **used)
+        await tells.does("a summary fails", lambda state, failed=failed: failed(effect_id=outstanding(state)[0].effect_id))
+    placed = {"messages": 9, "asked_at": tells.state.turn.message_seq, "tokens_before": 5000, "tokens_after": 800}
+    stands = partial(Summarized, summary=LONG, boundary=tells.state.seq - 20, **placed, **used)
+    await tells.does("a summary stands", lambda state: stands(effect_id=outstanding(state)[0].effect_id))
+    await tells.does("the model replies", steps.reply("at the beginning"))
+    tells.writer.spec = DESK
+
+
 async def has_a_shape(tells: Recorder) -> None:
     """Replies that do not fit what their agent declares, and one that does, as texts and as calls."""
     tells.writer.spec = SHAPED
@@ -1058,6 +1104,7 @@ async def life(tells: Recorder) -> None:  # noqa: PLR0915 - a life is long
     await stops(tells)
     await is_cut_off(tells)
     await has_a_shape(tells)
+    await is_summarised(tells)
 
     await tells.does("a fourth message comes", steps.send("ship it", message_id="m-4"))
     await tells.does("its turn begins", steps.begin())

@@ -4,7 +4,7 @@ import asyncio
 
 from shop_app import _gate, note
 
-from holdfast import Approvers, Deny, Escalate
+from holdfast import Approvers, Compact, Context, Deny, Escalate
 from holdfast.agent import Agent, App, Limits, Suspend, ToolContext, delegate, tool
 
 
@@ -114,4 +114,8 @@ desk = Agent(
     ],
 )
 counter = Agent(name="counter", tools=[locate, stamp, camera], client_grace_s=None, limits=Limits(client_timeout_s=600))
-app = App(agents=[till, orchestrator, compliance, payments, desk, counter], env=["*_API_KEY", "*_API_BASE", "HOLDFAST_TEST_*"])
+writer = Agent(name="writer", context=Context(budget=2000, preview=None, compact=Compact()))
+app = App(
+    agents=[till, orchestrator, compliance, payments, desk, counter, writer],
+    env=["*_API_KEY", "*_API_BASE", "HOLDFAST_TEST_*"],
+)

@@ -43,6 +43,8 @@ FAST = {
 class Scenarios:
     """Answers by scenario: the first word of the first message names it, its n-th answer is the n-th model call's.
 
+    A summary begins with that word, and behind one the answers begin anew.
+
     A pure function of the request, so a repeated call gets the same answer.
     """
 
@@ -58,6 +60,10 @@ class Scenarios:
         spoken = [message for message in request["messages"] if message["role"] != "system"]
         said = spoken[0]["content"]
         text = said if isinstance(said, str) else said[0]["text"]
+        if text.startswith('{"_kind":"holdfast.to_summarize"'):
+            return say(f"{json.loads(text)['messages'][0]['content'].split()[0]} notes")
+        if text.startswith('{"_kind":"holdfast.summary"'):
+            text = json.loads(text)["notes"]
         script = self._scripts[text.split()[0]]
         return script[sum(message["role"] == "assistant" for message in spoken)]
 

@@ -15,7 +15,7 @@ PUBLIC = {
         Agent AgentNotFound AgentRow AlreadyVoted Ancestor Answer App AppDiffersWarning AppNotFound AppNotPublished
         Approve Approvers AsyncAttached AsyncClient AsyncConversation AsyncListEvent AsyncPendingCall Attached
         AuditBreak AuditEntry AuditReport BatchRefused Breaker Cancel Cancelled CipherFailed CipherMissing ClaimReceipt Client
-        ClientContext ClusterError ClusterStopped ClusterUnavailable ConfigurationError Context ContextView
+        ClientContext ClusterError ClusterStopped ClusterUnavailable Compact ConfigurationError Context ContextView
         Conversation ConversationBusy ConversationEnded ConversationExists ConversationNotFound ConversationRow
         ConversationState CorruptStore Decision Deny DurabilityWarning Email Escalate Event Fail FailureReason Fenced
         FilePart Given GivenVote Grant HoldfastError HomeUnusable ImagePart Interrupted InvalidConversationId
@@ -31,28 +31,28 @@ PUBLIC = {
     """,
     "events": """
         Approval ApproverTerms ArgumentsDelta CallAssigned CallClaimed CallCommented CallEscalated CallGivenBack
-        CallHeld CallReminded CallResolved CallSnoozed CallSuspended CallTarget Choice ConversationStarted
+        CallHeld CallReminded CallResolved CallSnoozed CallSuspended CallTarget Choice Compacted ConversationStarted
         DecisionKind Ended Event EventBody Executor FailureReason GivenRevoked Grant GrantGiven GrantRevoked InputDue
         InputJoined InputRescheduled InputSuperseded InputWithdrawn Level MessageAccepted ModelAnswered
         NothingCancelled OnDetach OnLost Origin PendingCancelled Principal ProgressReported Proof ReasoningDelta
-        RequestedCall Resume RunScheduled SettledBy StopReached StopReason SuspensionKind SuspensionSettled TextDelta
-        TurnCancelled TurnCompleted TurnFailed TurnStarted VoteCast
+        RequestedCall Resume RunScheduled SettledBy StopReached StopReason SummaryFailed SummaryFailure SuspensionKind
+        SuspensionSettled TextDelta TurnCancelled TurnCompleted TurnFailed TurnStarted VoteCast
     """,
     "conversation": """
         AgentSpec Answer Approval Approve ApproverTerms Approvers Assign BeginTurn Breaker CallModel CallTarget Cancel
-        CancelPending CancelTurn Cancelled Choice Claim ClaimReceipt Command Comment Context Decided Decision Deny
-        Effect End Escalate EscalateCall Event Execution Executor Fail FailureReason GiveBack Grant Interrupt
+        CancelPending CancelTurn Cancelled Choice Claim ClaimReceipt Command Comment Compact Context Decided Decision
+        Deny Effect End Escalate EscalateCall Event Execution Executor Fail FailureReason GiveBack Grant Interrupt
         Interrupted Judgement Level Limits ModelFailed ModelReplied OnDetach OnLost Origin Present Principal Proof
         Question Receipt Receipts Redispatch Reply Reschedule Resolve ResolveMany Resume Retain Review ReviewVerdict
         Revoke RevokeGiven RunFinished RunRuled RunSuspended RunTool Scope Send SettledBy Snooze Start State Status
-        Stop StopReason SuspensionKind TABLE Target Tell ToolSpec TurnStats WaitsFor Wake When Withdraw decide evolve
-        outstanding
+        Stop StopReason Summarized SummaryFailure SuspensionKind TABLE Target Tell ToolSpec TurnStats WaitsFor Wake
+        When Withdraw decide evolve outstanding
     """,
     "agent": """
-        Agent AgentSpec App Approval Approvers Breaker Context Email Executor InvalidArguments Limits Model Notice Notify
-        OnLost Report Retain Rule RuleEffect Rules Slack Stop Suspend Tool ToolContext ToolSpec TurnContext TurnStats Unattended
-        UnattendedCall Verdict Webhook ask_user_questions cipher_path code_digest delegate load main_file path_of
-        python_path tool
+        Agent AgentSpec App Approval Approvers Breaker Compact Context Email Executor InvalidArguments Limits Model
+        Notice Notify OnLost Report Retain Rule RuleEffect Rules Slack Stop Suspend Tool ToolContext ToolSpec
+        TurnContext TurnStats Unattended UnattendedCall Verdict Webhook ask_user_questions cipher_path code_digest delegate
+        load main_file path_of python_path tool
     """,
     "persistence": """
         AccessScope Acquired ApiKey ApiKeyList AppRecord Append Appended Binding Blame BrokenApp Census Change

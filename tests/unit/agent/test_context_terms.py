@@ -3,7 +3,7 @@
 import pytest
 from pydantic import ValidationError
 
-from holdfast import Agent, ConfigurationError, Context, Retain
+from holdfast import Agent, Compact, ConfigurationError, Context, Retain
 from holdfast.agent import model_table
 
 
@@ -42,6 +42,22 @@ def test_a_model_that_the_table_does_not_know_needs_a_budget(monkeypatch):
 def test_a_budget_without_room_for_messages_is_refused_with_the_numbers(given, words):
     with pytest.raises(ConfigurationError, match=words):
         declared(**given)
+
+
+def test_a_summary_that_could_not_save_enough_is_refused_with_the_numbers():
+    with pytest.raises(ConfigurationError, match=r"compact\.max_tokens: a summary of 5000 tokens .* give at most 31\d\d"):
+        declared(context=Context(budget=8000, compact=Compact(max_tokens=5000)))
+    assert declared(context=Context(budget=8000, compact=Compact(max_tokens=3000))).context.compact.max_tokens == 3000
+    assert declared(context=Context(budget=200, preview=None, compact=Compact())).context.compact == Compact()
+
+
+NO_COMPACT = [{"at": 0.05}, {"at": 1.1}, {"at": float("nan")}, {"keep": 0}, {"max_tokens": 0}, {"model": ""}, {"timeout_s": 0}]
+
+
+@pytest.mark.parametrize("terms", NO_COMPACT, ids=str)
+def test_what_is_no_compact_is_refused(terms):
+    with pytest.raises(ValidationError):
+        Compact(**terms)
 
 
 def test_what_is_no_context_is_refused():

@@ -1,0 +1,71 @@
+"""A worker dies at each numbered step of the model call that summarises: one summary stands, and no turn is lost."""
+
+import signal
+
+import pytest
+from as_guests import done
+from fault_stack import WITHIN_S, trapped_stack
+
+from holdfast.actors.activation.guest import GUESTS
+from holdfast.actors.steps import Step
+from holdfast.client import Status
+
+BEFORE_ANSWER = [Step.MODEL_1_ASKED, Step.MODEL_2_CLAIMED]
+UNRECORDED = [Step.MODEL_3_ANSWERED]
+RECORDED = [Step.GUEST_2_WRITTEN, Step.MODEL_4_RECORDED]
+KILL, FREEZE = signal.SIGKILL, signal.SIGSTOP
+
+
+@pytest.fixture(scope="module")
+def trapped():
+    with trapped_stack(**{GUESTS: "1"}) as found:
+        yield found
+
+
+async def about_to_summarise(stack, client, name):
+    """A conversation whose next message is preceded by a summary of its first turn."""
+    text = stack.scenarios.add(name, "Done.")
+    conversation = await client.start("writer", f"{text} {'z' * 3900}", conversation_id=name)
+    await done(conversation)
+    return conversation
+
+
+def summaries(stack, name):
+    """How often the model was asked for a summary of a conversation."""
+    return sum(name in str(one.body) and "holdfast.to_summarize" in str(one.body) for one in stack.model.requests)
+
+
+@pytest.mark.parametrize("step", [*BEFORE_ANSWER, *UNRECORDED, *RECORDED])
+async def test_a_worker_that_dies_as_it_summarises_loses_nothing(stack, client, store, oracle, traps, step):
+    name = f"summing-{step}"
+    conversation = await about_to_summarise(stack, client, name)
+    traps.arm(step, KILL)
+    receipt = await conversation.send("go on", message_id="m-2")
+    await traps.sprung(step)
+    state = await conversation.wait(after=receipt.seq, timeout_s=WITHIN_S)
+    assert (state.status, state.reply, state.turn_id) == (Status.IDLE, "Done.", "t2")
+    events = await oracle.at_rest(name)
+    assert [event.effect_id for event in events if event.kind == "compacted"] == ["t2.m1"]
+    assert [event.effect_id for event in events if event.kind == "model_answered"] == ["t1.m1", "t2.m1.r1"]
+    assert "summary_failed" not in [event.kind for event in events]
+    assert summaries(stack, name) == (2 if step in UNRECORDED else 1)
+    assert (await conversation.context()).left_out[0].rule == "compacted"
+    assert [message["role"] for message in await conversation.messages()] == ["user", "assistant"] * 2
+
+
+async def test_a_worker_that_froze_as_it_summarised_and_comes_back_after_a_cancellation_changes_nothing(
+    stack, client, store, oracle, traps
+):
+    conversation = await about_to_summarise(stack, client, "frozen")
+    traps.arm(Step.MODEL_3_ANSWERED, FREEZE)
+    await conversation.send("go on", message_id="m-2")
+    pid = await traps.frozen(Step.MODEL_3_ANSWERED)
+    assert (await conversation.cancel()).turn_id == "t2"
+    before = await oracle.events("frozen")
+    traps.thaw(pid)
+    receipt = await conversation.send("and now?", message_id="m-3")
+    state = await conversation.wait(after=receipt.seq, timeout_s=WITHIN_S)
+    assert (state.status, state.reply) == (Status.IDLE, "Done.")
+    events = await oracle.at_rest("frozen")
+    assert events[: len(before)] == before
+    assert [event.effect_id for event in events if event.kind == "compacted"] == ["t3.m1"]
