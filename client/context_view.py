@@ -51,7 +51,7 @@ async def context_view(store: Store, conversation_id: str) -> ContextView:
     by = transcript.overrides if state.turn is not None else None
     stopped = "" if state.turn is None or state.turn.stopping is None else state.turn.stopping.detail
     spec = spec.overridden(by) if by is not None else spec
-    summaries: dict[str, Any] = {"compacted": transcript.compacted, "failed": transcript.failed}
+    summaries: dict[str, Any] = {"compacted": transcript.compacted, "failed": transcript.failed, "refused": transcript.refused}
     found = window(spec, transcript.messages(), transcript.reported, stopped, **summaries)
     own = ContextView.model_fields.keys() - {"agent", "compacts"}
     return ContextView(agent=state.agent, compacts=found.due is not None, **{name: getattr(found, name) for name in own})

@@ -12,6 +12,9 @@ it stays, so a request begins with what somebody asked. A long result is a previ
 With `Context.compact` the oldest messages are summarised in place of being left out. Whether that is due is decided here, too;
 the walk begins anew behind each summary. Where one has failed, the oldest messages are left out, and another one is due a step
 later.
+
+Where a provider has refused a request for its length, the budget is two thirds of what that had, until the next summary: a
+summary is due, or the oldest messages are left out.
 """
 
 import copy
@@ -193,14 +196,16 @@ def window(
     *,
     compacted: Compaction | None = None,
     failed: Collection[int] = (),
+    refused: Collection[int] = (),
 ) -> Window:
     """What an agent's next request has of the messages; `reported` is what providers said of earlier ones.
 
     `stopped` is the bound, in words, of a turn that has reached one: the request for its last words ends with that.
-    `compacted` is the last summary, `failed` the places of those that have failed since, as a `Transcript` has them.
+    `compacted` is the last summary, `failed` the places of those that have failed since, and `refused` those of requests that
+    were too long, as a `Transcript` has them.
     """
     walk = Walk(spec, compacted)
-    walk.extend(messages[walk.length :], reported, failed)
+    walk.extend(messages[walk.length :], reported, failed, refused)
     return walk.window(stopped)
 
 
@@ -262,6 +267,7 @@ class Walk:
         self._left: list[LeftOut] = []
         self._head: Message | None = None  # the summary
         self._failed: Collection[int] = ()
+        self._refused: Collection[int] = ()
         self._fallen = False  # whether a summary has failed since
         self._due: Summarizing | None = None  # what is to be summarised before a request at this place
         if compacted is not None:
@@ -284,23 +290,27 @@ class Walk:
         vars(copied).update(_groups=groups, _stubs=dict(self._stubs), _left=list(self._left))
         return copied
 
-    def extend(self, messages: Iterable[Message], reported: Reported, failed: Collection[int] = ()) -> None:
+    def extend(
+        self,
+        messages: Iterable[Message],
+        reported: Reported,
+        failed: Collection[int] = (),
+        refused: Collection[int] = (),
+    ) -> None:
         """The next messages of the transcript. Reports on requests under another spec do not count.
 
-        `failed` are the places, of all messages, at which a summary has failed.
+        `failed` are the places, of all messages, at which a summary has failed, `refused` those of requests that were too long.
         """
-        self._failed = failed
+        self._failed, self._refused = failed, refused
         for message in messages:
-            if self.length in failed:
-                self._fall_back()
+            self._reach()
             digest, tokens = reported.get(self.length, ("", 0))
             self._add(message, tokens if digest == self._digest else None)
             self.length += 1
 
     def window(self, stopped: str = "") -> Window:
         """What a request has at this place, where the walk ends; `stopped` as `window` takes it."""
-        if self.length in self._failed:
-            self._fall_back()
+        self._reach()
         last = closing(stopped)
         self._shown += sum(map(message_tokens, last))
         self._settle(compacts=not stopped)
@@ -382,9 +392,16 @@ class Walk:
         room = budget * PARTS // self._parts - self._fixed
         return room, max(room // STEPS, 1)
 
-    def _fall_back(self) -> None:
-        """Leave the oldest messages out, where a summary has failed."""
-        if self._budget is not None and self._terms.compact is not None:
+    def _reach(self) -> None:
+        """Be at the next place: a request there may have been too long, and a summary may have failed since.
+
+        Where both are known, the summary was made for the shorter request.
+        """
+        if self._budget is None:
+            return
+        if self.length in self._refused:
+            self._budget = min(self._budget, (self._fixed + self._shown * 2 // 3) * self._parts // PARTS)
+        if self.length in self._failed and self._terms.compact is not None:
             self._fallen = True
             self._step(*self._room(self._budget))
 
@@ -410,10 +427,15 @@ class Walk:
         first = len(groups) - 1
         while first > 0 and groups[first].role == groups[first - 1].role == "user":
             first -= 1  # what the model has not answered yet
-        kept = sum(len(group.members) for group in groups[first:])
-        while first > 0 and (kept < (compact.keep or 0) or groups[first].role == groups[first - 1].role == "user"):
+        kept, size = sum(len(group.members) for group in groups[first:]), sum(group.size for group in groups[:first])
+        while first > 0 and (
+            kept < (compact.keep or 0)
+            or groups[first].role == groups[first - 1].role == "user"
+            or size > room  # the model that summarises takes no more, either
+        ):
             first -= 1
             kept += len(groups[first].members)
+            size -= groups[first].size
         if first <= 0:
             return None
         found = self._summarising(groups, first, step)

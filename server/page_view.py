@@ -128,6 +128,7 @@ EVENTS: Mapping[type[BaseModel], Row] = {
         "reasoning_tokens duration_ms first_token_ms",
         hidden="summary asked_at spec_digest cost_usd",
     ),
+    log.ContextOverflowed: Row("effect_id turn_id", hidden="error"),
     log.SummaryFailed: Row(
         "effect_id turn_id reason model input_tokens output_tokens cached_tokens reasoning_tokens duration_ms first_token_ms",
         hidden="error cost_usd",

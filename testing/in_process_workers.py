@@ -123,8 +123,12 @@ class InProcessWorkers:
         with model_span(request, self._agent.spec, ()) as span:
             outcome = found if isinstance(found, ModelFailed) else await self._answered(request, *found)
             span.ended(outcome)
-        due = None if isinstance(found, ModelFailed) else found[1].due
-        return outcome if due is None else compaction.verdict(outcome, due, reading.origins)
+        if isinstance(found, ModelFailed):
+            return found
+        own, asked = found
+        if asked.due is not None:
+            return compaction.verdict(outcome, asked.due, reading.origins)
+        return model_outcome.reducible(outcome, own, reading, request.stopped)
 
     async def _answered(self, request: ModelRequest, own: AgentSpec, asked: Window) -> AnswerOutcome:
         spec, effect_id, sent = self._agent.spec, request.effect_id, asked.messages

@@ -90,6 +90,16 @@ def asked(effect_id: str, spec: AgentSpec, reading: Reading, stopped: str = "") 
     return (own, found) if found.fits else _overflowing(effect_id, found)
 
 
+def reducible(outcome: AnswerOutcome, spec: AgentSpec, reading: Reading, stopped: str = "") -> AnswerOutcome:
+    """The outcome of a call, which says so if its request was refused for its length and less can be sent."""
+    overflows = isinstance(outcome, ModelFailed) and outcome.reason is FailureReason.CONTEXT_OVERFLOW
+    if not overflows or spec.context is None:
+        return outcome
+    sent, smaller = reading.window(spec, stopped), reading.window(spec, stopped, too_long=True)
+    less = smaller.due is not None or (smaller.fits and smaller.tokens < sent.tokens)
+    return outcome.model_copy(update={"reducible": less})
+
+
 def answered_by(outcome: AnswerOutcome, asked: AgentSpec, spec: AgentSpec) -> AnswerOutcome:
     """The outcome of a call under an overridden spec, with the model that answered if it is not the first one of `spec`."""
     if isinstance(outcome, ModelFailed) or outcome.model or asked.model == spec.model:

@@ -48,8 +48,8 @@ class Reading:
     """The messages of a conversation as a model call begins, and the last log entry behind them with its place.
 
     `settled` messages never change; `walked` is the walk over the first of them. `reported` is what providers said of requests,
-    as `window` takes it; `overrides` are those of the turn's message; `compacted`, `failed` and `origins` are those of
-    `Transcript`. `mark` identifies the log that was read: readings of different logs of equal length differ.
+    as `window` takes it; `overrides` are those of the turn's message; `compacted`, `failed`, `refused` and `origins`
+    are those of `Transcript`. `mark` identifies the log that was read: readings of different logs of equal length differ.
     """
 
     messages: list[dict[str, Any]]
@@ -61,16 +61,22 @@ class Reading:
     overrides: Overrides | None = None
     compacted: Compaction | None = None
     failed: Collection[int] = ()
+    refused: Collection[int] = ()
     origins: Mapping[int, tuple[int, int]] = field(default_factory=dict)
 
-    def window(self, spec: AgentSpec, stopped: str = "") -> Window:
-        """What an agent's request has of the messages; `stopped` as `window` takes it."""
+    def window(self, spec: AgentSpec, stopped: str = "", *, too_long: bool = False) -> Window:
+        """What an agent's request has of the messages; `stopped` as `window` takes it.
+
+        `too_long`: this very request was refused for its length.
+        """
         if spec.context is None and self.compacted is None:
             return Window([*self.messages, *closing(stopped)], tokens=0)
         walk = self.walked.begin(spec, self.settled, self.compacted)
-        walk.extend(self.messages[walk.length : self.settled], self.reported, self.failed)
+        places: tuple[Collection[int], Collection[int]] = (self.failed, self.refused)
+        walk.extend(self.messages[walk.length : self.settled], self.reported, *places)
         walk = walk.copied()
-        walk.extend(self.messages[self.settled :], self.reported, self.failed)
+        refused = {*self.refused, len(self.messages)} if too_long else self.refused
+        walk.extend(self.messages[self.settled :], self.reported, self.failed, refused)
         return walk.window(stopped)
 
 
@@ -124,6 +130,7 @@ class Transcripts:
             overrides=fold.overrides,
             compacted=fold.compacted,
             failed=fold.failed,
+            refused=fold.refused,
             origins=fold.origins,
         )
 

@@ -440,7 +440,9 @@ class Worker:
             span.ended(outcome, tries=counts.tries)
         counts.ended(outcome)
         self._background.start(spend(store, request.conversation_id, outcome, counts.cost_usd))
-        return outcome if asked.due is None else compaction.verdict(outcome, asked.due, reading.origins)
+        if asked.due is not None:
+            return compaction.verdict(outcome, asked.due, reading.origins)
+        return model_outcome.reducible(outcome, own, reading, request.stopped)
 
     async def _spec(self, store: Store, digest: str) -> AgentSpec:
         return await self._specs.spec(store, digest)

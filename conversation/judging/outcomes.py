@@ -18,7 +18,14 @@ from holdfast.conversation.records.commands import (
     TurnPrepared,
 )
 from holdfast.conversation.records.event_base import FailureReason, StopReason
-from holdfast.conversation.records.events import ModelAnswered, RequestedCall, SettledBy, TurnCompleted, TurnStarted
+from holdfast.conversation.records.events import (
+    ContextOverflowed,
+    ModelAnswered,
+    RequestedCall,
+    SettledBy,
+    TurnCompleted,
+    TurnStarted,
+)
 from holdfast.conversation.records.idempotency import call_key
 from holdfast.conversation.records.proposed_call import ProposedCall
 from holdfast.conversation.records.state import Reached, State, Turn
@@ -226,11 +233,18 @@ def _requested(call_id: str, call: ProposedCall) -> RequestedCall:
 
 
 def model_failed(state: State, command: ModelFailed) -> Judgement:
-    """Fail the turn, or complete it if it stops anyway; the conversation can go on."""
+    """Fail the turn, or complete it if it stops anyway; the conversation can go on.
+
+    A request that its provider refuses for its length is made smaller once in a turn.
+    """
     if state.turn is None:
         return Judgement(ignored=LATE.why)
-    draft = Draft(state, command)
-    _give_up(draft, jsontext.clean(command.error), command.reason)
+    draft, error = Draft(state, command), jsontext.clean(command.error)
+    if command.reducible and not state.turn.overflowed:
+        about = {"turn_id": state.turn.turn_id, "effect_id": command.effect_id}
+        draft.emit(ContextOverflowed(at=command.now, **about, error=error))
+    else:
+        _give_up(draft, error, command.reason)
     return draft.done()
 
 

@@ -66,6 +66,8 @@ def _apply(state: State, event: Event) -> State:  # noqa: C901, PLR0911, PLR0912
             return _reduced(state, event).model_copy(update={"boundary": event.boundary, "compacted_at": state.seq + 1})
         case events.SummaryFailed():
             return _reduced(state, event)
+        case events.ContextOverflowed():
+            return _with_turn(state, reduced=_turn(state).reduced + 1, overflowed=True)
         case events.RunScheduled():
             return _run_scheduled(state, event)
         case events.CallHeld():
@@ -201,8 +203,11 @@ def _answered(state: State, event: events.ModelAnswered) -> State:
 
 def _reduced(state: State, event: Used) -> State:
     turn = _turn(state)
-    tokens = (event.input_tokens or 0) + (event.output_tokens or 0) if turn.counted else 0
-    return _with_turn(state, reduced=turn.reduced + 1, tokens=turn.tokens + tokens)
+    changes: dict[str, object] = {"reduced": turn.reduced + 1}
+    if turn.counted:
+        changes["tokens"] = turn.tokens + (event.input_tokens or 0) + (event.output_tokens or 0)
+        changes["nano_usd"] = turn.nano_usd + nanos(event.cost_usd)
+    return _with_turn(state, **changes)
 
 
 def _run_scheduled(state: State, event: events.RunScheduled) -> State:

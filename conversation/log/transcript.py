@@ -70,6 +70,7 @@ class Transcript:
         overrides: Those of the message that the present or last turn answers, if it has any.
         compacted: The last summary; the messages stay whole.
         failed: The places behind which a summary has failed since: how many messages there were.
+        refused: The places at which a provider has refused a request for its length since.
         origins: By the place of a message of somebody, or of an answer: the `seq` of the log entry with which it came, and the
             `seq` of the message itself (0 of an answer).
     """
@@ -81,6 +82,7 @@ class Transcript:
         self.reported: dict[int, tuple[str, int]] = {}
         self.compacted: Compaction | None = None
         self.failed: set[int] = set()
+        self.refused: set[int] = set()
         self.origins: dict[int, tuple[int, int]] = {}
         self._spec_digest = ""
         self._messages: list[dict[str, Any]] = []
@@ -118,6 +120,8 @@ class Transcript:
                 self._compact(event)
             case events.SummaryFailed():
                 self.failed.add(len(self._messages) + len(self._tool_messages()))
+            case events.ContextOverflowed():
+                self.refused.add(len(self._messages) + len(self._tool_messages()))
             case CallResolved():
                 self._results[event.tool_call_id] = event
             case _:
@@ -136,7 +140,7 @@ class Transcript:
     def _compact(self, event: events.Compacted) -> None:
         found = (place for place, (_, seq) in self.origins.items() if seq == event.asked_at)
         place = next(found, None) if event.asked_at else None
-        self.failed = set()
+        self.failed, self.refused = set(), set()
         self.compacted = Compaction(
             summary=event.summary,
             messages=event.messages,

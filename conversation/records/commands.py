@@ -317,11 +317,15 @@ class ModelReplied(Outcome):
 
 
 class ModelFailed(Outcome):
-    """The outcome of `CallModel`: an error that remained after all retries."""
+    """The outcome of `CallModel`: an error that remained after all retries.
+
+    `reducible`: the provider refused the request for its length, and less can be sent.
+    """
 
     kind: Literal["model_failed"] = "model_failed"
     error: str
     reason: FailureReason | None = None
+    reducible: bool = False
 
 
 class Summarized(Outcome):

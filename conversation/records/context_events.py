@@ -1,8 +1,8 @@
-"""The events of what is sent of a conversation: its first messages were summarised, or could not be."""
+"""The events of what is sent of a conversation: its first messages were summarised, or could not be, or it was too much."""
 
 from typing import Literal
 
-from .event_base import SummaryFailure, Used
+from .event_base import OfTurn, SummaryFailure, Used
 
 
 class Compacted(Used):
@@ -29,6 +29,19 @@ class Compacted(Used):
     spec_digest: str = ""
     tokens_before: int = 0
     tokens_after: int = 0
+
+
+class ContextOverflowed(OfTurn):
+    """A provider refused a request for its length; the model is called once more with less, once in a turn.
+
+    Attributes:
+        effect_id: The model call.
+        error: The provider's words, without secrets.
+    """
+
+    kind: Literal["context_overflowed"] = "context_overflowed"
+    effect_id: str
+    error: str = ""
 
 
 class SummaryFailed(Used):

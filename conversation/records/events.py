@@ -20,6 +20,7 @@ from holdfast.conversation.text.jsontext import JsonText
 from holdfast.errors import SettledBy as SettledBy  # noqa: PLC0414 - it is an event's word, and stands where an error has it too
 
 from .context_events import Compacted as Compacted  # noqa: PLC0414 - an event like the others
+from .context_events import ContextOverflowed as ContextOverflowed  # noqa: PLC0414 - an event like the others
 from .context_events import SummaryFailed as SummaryFailed  # noqa: PLC0414 - an event like the others
 from .event_base import CallEvent, ChainLink, EventBase, FailureReason, OfTurn, StopReason
 from .event_base import SummaryFailure as SummaryFailure  # noqa: PLC0414 - an event's word
@@ -436,6 +437,7 @@ Event: TypeAlias = Annotated[
     | ModelAnswered
     | Compacted
     | SummaryFailed
+    | ContextOverflowed
     | RunScheduled
     | CallHeld
     | CallSuspended

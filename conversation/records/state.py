@@ -67,7 +67,8 @@ class Turn(Record):
     `delegated` counts the conversations that its calls were given: their children, and those that may stand below them.
     `traceparent` is the trace context of its first span, `latest` that of the last span in the log, if that is another.
     `cut` counts the last answers that were cut off inside their calls, in a row; `misfits` the replies that did not fit.
-    `reduced` counts how often what its next model call sends was made smaller, or was to be.
+    `reduced` counts how often what its next model call sends was made smaller, or was to be; `overflowed` says whether a
+    provider has refused a request of it for its length.
     `counted` says whether what its agent's `Stop` bounds is counted: `rounds`, `tokens`, the cost in billionths of a US dollar
     (`nano_usd`), `errors` in a row, digests of the calls that were `asked` for, and since when it goes on (`began_at`, ms UTC).
     Once it is `stopping`, its last model call is outstanding. Its time is over at `ends_at` (ms UTC; 0: never). That stands
@@ -101,6 +102,7 @@ class Turn(Record):
     waiting_since: int = 0
     began_at: int = 0
     reduced: int = 0
+    overflowed: bool = False
 
     @property
     def stats(self) -> TurnStats | None:

@@ -998,6 +998,7 @@ async def is_summarised(tells: Recorder) -> None:
     await tells.does("its turn begins", steps.begin())
     used = {"model": "test/large", "input_tokens": 900, "output_tokens": 70, "cached_tokens": 20, "reasoning_tokens": 10}
     used |= {"cost_usd": 0.001, "duration_ms": 800, "first_token_ms": 90}
+    await tells.does("a request is too long", steps.fail_model(reason=FailureReason.CONTEXT_OVERFLOW, reducible=True))
     for reason in SummaryFailure:
         failed = partial(Summarized, failed=reason, error=f"it is {reason}", **used)
         await tells.does("a summary fails", lambda state, failed=failed: failed(effect_id=outstanding(state)[0].effect_id))

@@ -48,6 +48,7 @@ from holdfast.conversation import (
     Snooze,
     Start,
     State,
+    Summarized,
     SuspensionKind,
     ToolSpec,
     Wake,
@@ -344,9 +345,16 @@ def reply(text: str | None = "done", **answer: Any) -> NextCommand:
     return lambda state: ModelReplied(effect_id=outstanding(state)[0].effect_id, content=text, **answer)
 
 
-def fail_model(error: str = "the model is overloaded", *, reason: FailureReason | None = None) -> NextCommand:
-    """The step in which the model call fails for good."""
-    return lambda state: ModelFailed(effect_id=outstanding(state)[0].effect_id, error=error, reason=reason)
+def fail_model(error: str = "the model is overloaded", *, reason: FailureReason | None = None, **more: Any) -> NextCommand:
+    """The step in which the model call fails for good, unless less can be sent."""
+    return lambda state: ModelFailed(effect_id=outstanding(state)[0].effect_id, error=error, reason=reason, **more)
+
+
+def summarize(summary: str = "notes", **more: Any) -> NextCommand:
+    """The step in which the model call brings a summary of all up to the message before; `more` may say that it failed."""
+    return lambda state: Summarized(
+        effect_id=outstanding(state)[0].effect_id, **{"summary": summary, "boundary": state.seq - 1, "messages": 1, **more}
+    )
 
 
 def resolve(

@@ -31,7 +31,8 @@ PUBLIC = {
     """,
     "events": """
         Approval ApproverTerms ArgumentsDelta CallAssigned CallClaimed CallCommented CallEscalated CallGivenBack
-        CallHeld CallReminded CallResolved CallSnoozed CallSuspended CallTarget Choice Compacted ConversationStarted
+        CallHeld CallReminded CallResolved CallSnoozed CallSuspended CallTarget Choice Compacted ContextOverflowed
+        ConversationStarted
         DecisionKind Ended Event EventBody Executor FailureReason GivenRevoked Grant GrantGiven GrantRevoked InputDue
         InputJoined InputRescheduled InputSuperseded InputWithdrawn Level MessageAccepted ModelAnswered
         NothingCancelled OnDetach OnLost Origin PendingCancelled Principal ProgressReported Proof ReasoningDelta

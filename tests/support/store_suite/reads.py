@@ -29,6 +29,7 @@ from writer import (
     send,
     snooze,
     start,
+    summarize,
     suspend,
     wake,
     withdraw,
@@ -57,6 +58,7 @@ from holdfast.conversation import (
     outstanding,
 )
 from holdfast.conversation.records.commands import ProposedCall
+from holdfast.conversation.records.event_base import FailureReason, SummaryFailure
 from holdfast.conversation.records.events import EVENTS, NothingCancelled
 from holdfast.conversation.terms.rule_verdict import RuleEffect, RuleVerdict
 from holdfast.conversation.terms.stages import OnTimeout, Stage
@@ -92,6 +94,9 @@ LIFE: tuple[tuple[NextCommand, ...], ...] = (
     (cancel(),),
     (send("bye"),),
     (begin(),),
+    (fail_model(reason=FailureReason.CONTEXT_OVERFLOW, reducible=True),),
+    (summarize(failed=SummaryFailure.EMPTY),),
+    (summarize("Größe? 🙂"),),
     (call("lookup"),),
     (lose(),),
     (finish(),),

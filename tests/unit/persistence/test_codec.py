@@ -32,7 +32,7 @@ from holdfast.conversation.records.events import EVENTS, CallResolved, MessageAc
 from holdfast.conversation.records.idempotency import IdempotencyRecord
 from holdfast.conversation.records.rounds import Round
 from holdfast.conversation.terms.approvers import MOST_VOTES, ApproverTerms
-from holdfast.conversation.terms.context import LARGEST_BUDGET, LEAST_PREVIEW, Context, Retain
+from holdfast.conversation.terms.context import LARGEST_BUDGET, LEAST_PREVIEW, Compact, Context, Retain
 from holdfast.conversation.terms.decisions import DecisionKind, DecisionRecord
 from holdfast.conversation.terms.models import MOST_RETRIES, Breaker, ModelSpec
 from holdfast.conversation.terms.overrides import Overridable, Overrides
@@ -94,6 +94,10 @@ def records(kind, **chosen):
     if kind is Context and not chosen:
         bounds = {"budget": st.integers(1, LARGEST_BUDGET), "preview": st.integers(LEAST_PREVIEW, LARGEST_BUDGET)}
         return records(kind, keep=st.integers(1, 10_000), **{name: st.none() | one for name, one in bounds.items()})
+    if kind is Compact and not chosen:
+        texts = {name: st.none() | st.text(min_size=1, max_size=40) for name in ("model", "prompt")}
+        counts = {"keep": st.none() | st.integers(1, 10_000), "max_tokens": st.none() | st.integers(1, LARGEST_BUDGET)}
+        return records(kind, at=st.floats(0.1, 1), **texts, **counts)
     if kind is Retain and not chosen:
         bounds, without = st.integers(1, LARGEST_BUDGET), dict.fromkeys(("age", "count", "tokens"), st.none())
         return st.builds(kind, **{**without, "count": bounds}) | st.builds(kind, **without, never=st.just(value=True))

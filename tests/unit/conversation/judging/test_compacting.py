@@ -4,7 +4,7 @@ import pytest
 
 from holdfast.conversation import AgentSpec, CallModel, Limits, State, Status, Stop, Summarized, ToolSpec, evolve, outstanding
 from holdfast.conversation.log.index import delta
-from holdfast.conversation.records.event_base import SummaryFailure
+from holdfast.conversation.records.event_base import FailureReason, SummaryFailure
 from holdfast.conversation.records.events import Compacted, SummaryFailed
 from holdfast.persistence import codec
 
@@ -127,6 +127,15 @@ def test_the_tokens_of_summaries_count_toward_the_bound_of_a_turn(conversations)
     assert conversation.log[-1].detail == "Stop(tokens=100): 100 so far"
 
 
+def test_what_summaries_cost_counts_toward_the_bound_of_a_turn(conversations):
+    spec = AgentSpec(name="desk", model="m", tools=(ToolSpec(name="lookup"),), stop=Stop(cost_usd=0.5))
+    conversation = conversations(spec=spec).begun()
+    conversation.do(failure(SummaryFailure.EMPTY, cost_usd=0.25))
+    conversation.do(summary(cost_usd=0.25))
+    conversation.call("lookup")
+    assert conversation.log[-1].detail == "Stop(cost_usd=0.5): 0.5 so far"
+
+
 def test_no_summary_is_judged_between_turns_or_while_calls_run(second):
     second.call("lookup")
     with second.unchanged():
@@ -138,6 +147,49 @@ def test_a_cancelled_turn_takes_no_summary(second):
     second.cancel()
     with second.unchanged():
         assert second.judge(late).ignored
+
+
+# -- requests that are too long ----------------------------------------------------------------------------------------------
+
+OVERFLOW = {"reason": FailureReason.CONTEXT_OVERFLOW}
+
+
+def test_a_request_that_is_too_long_is_made_smaller_once_in_a_turn(second):
+    second.fail_model("too many tokens", **OVERFLOW, reducible=True)
+    refused = second.log[-1]
+    assert (refused.kind, refused.effect_id, refused.error) == ("context_overflowed", "t2.m1", "too many tokens")
+    assert second.effect_ids == ["t2.m1.r1"]
+    second.finish(*second.call("lookup"))
+    second.fail_model("too many tokens", **OVERFLOW, reducible=True)
+    assert (second.log[-1].kind, second.log[-1].reason) == ("turn_failed", FailureReason.CONTEXT_OVERFLOW)
+    second.send("again")
+    second.begin()
+    second.fail_model("too many tokens", **OVERFLOW, reducible=True)
+    assert second.effect_ids == ["t3.m1.r1"], "once in each turn"
+
+
+def test_a_request_that_cannot_be_made_smaller_fails_its_turn(second):
+    second.fail_model("too many tokens", **OVERFLOW)
+    assert (second.log[-1].kind, second.log[-1].reason) == ("turn_failed", FailureReason.CONTEXT_OVERFLOW)
+
+
+def test_a_summary_follows_on_a_request_that_was_too_long_and_each_has_its_own_id(second):
+    second.fail_model("too many tokens", **OVERFLOW, reducible=True)
+    second.do(failure())
+    assert second.effect_ids == ["t2.m1.r2"]
+    second.reply("shipped")
+    assert second.status is Status.IDLE
+
+
+def test_last_words_that_are_asked_for_with_too_much_are_asked_for_with_less(conversations):
+    spec = AgentSpec(name="desk", model="m", tools=(ToolSpec(name="lookup"),), stop=Stop(errors=1, then="last_words"))
+    conversation = conversations(spec=spec).begun()
+    conversation.finish(*conversation.call("lookup"), ok=False, content='{"ok":false,"error":"no"}')
+    conversation.fail_model("too many tokens", **OVERFLOW, reducible=True)
+    [effect] = outstanding(conversation.state)
+    assert (effect.effect_id, effect.stopped) == ("t1.last.r1", "Stop(errors=1)")
+    conversation.reply("it does not work")
+    assert conversation.log[-1].stopped == "errors"
 
 
 @pytest.mark.parametrize("outcome", [summary(asked_at=2, tokens_before=9, tokens_after=3), failure(cost_usd=0.1)])
