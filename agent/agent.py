@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from holdfast.conversation import window
+from holdfast.conversation import sizes, window
 from holdfast.conversation.terms.context import READ_RESULT, Context
 from holdfast.conversation.terms.reply import FINAL_ANSWER
 from holdfast.conversation.terms.spec import AgentSpec, Execution, Executor, Limits, NotifySpec
@@ -229,12 +229,12 @@ def _check_functions(functions: Sequence[TurnFunction], field: str) -> None:
 
 
 def _check_room(spec: AgentSpec, field: str) -> None:
-    most, fixed = window.budget_of(spec), window.fixed_tokens(spec)
+    most, fixed = sizes.budget_of(spec), sizes.fixed_tokens(spec)
     if most is None or most > fixed:
         _check_summaries(spec, (most or 0) - fixed, f"{field}.compact")
         return
     problem = (
-        f"{window.output_tokens(spec)} tokens of it are the answer's, and {max(most, 0)} are left for a request, in which "
+        f"{sizes.output_tokens(spec)} tokens of it are the answer's, and {max(most, 0)} are left for a request, in which "
         f"instructions and tools have about {fixed}: there is no room for messages"
     )
     fix = "give a larger budget, a smaller max_tokens, or fewer tools"

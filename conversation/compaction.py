@@ -9,13 +9,14 @@ from typing import Any
 
 from holdfast.conversation.records.commands import ModelFailed, ModelReplied, Summarized
 from holdfast.conversation.records.event_base import FailureReason, StopReason, SummaryFailure, Used
+from holdfast.conversation.sizes import summary_tokens
 from holdfast.conversation.terms.models import ModelSpec
 from holdfast.conversation.terms.parts import in_words
 from holdfast.conversation.terms.spec import AgentSpec
 from holdfast.conversation.text import jsontext
 from holdfast.conversation.text.envelope import to_summarize
 from holdfast.conversation.text.tokens import text_tokens
-from holdfast.conversation.window import Summarizing, summary_tokens
+from holdfast.conversation.window import Summarizing
 
 PROMPT = (
     "You write notes of a conversation between a person and an assistant that uses tools. The assistant goes on with your "

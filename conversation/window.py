@@ -28,8 +28,8 @@ from pydantic import Field
 
 from holdfast.conversation.log.transcript import PAUSED, Compaction
 from holdfast.conversation.record import Record
-from holdfast.conversation.terms.context import MOST_OUTPUT, READ_RESULT, Context
-from holdfast.conversation.terms.reply import DESCRIPTION, FINAL_ANSWER
+from holdfast.conversation.sizes import budget_of, fixed_tokens, message_tokens
+from holdfast.conversation.terms.context import READ_RESULT, Context
 from holdfast.conversation.terms.spec import AgentSpec
 from holdfast.conversation.text import excerpt, jsontext
 from holdfast.conversation.text.envelope import summarized, turn_ends
@@ -39,11 +39,6 @@ Message: TypeAlias = dict[str, Any]
 Reported: TypeAlias = Mapping[int, tuple[str, int]]
 """By an answer's place: the digest of the spec, and how many tokens the request had, as far as the provider said so."""
 
-MESSAGE_TOKENS = 4
-"""What a message has besides its words: its role and its bounds."""
-IMAGE_TOKENS = 1500
-FILE_BYTES = 20
-"""How many bytes of a file's data are counted as a token."""
 STEPS = 4
 """How many steps fit into the room for messages."""
 PARTS = 8
@@ -51,12 +46,8 @@ PARTS = 8
 MOST_CORRECTED = 4
 LEAST_TOKENS = 500
 """The estimate below which a request corrects nothing: it is mostly what surrounds the words."""
-RESERVE = 20
-"""The part of the budget that is kept free (1/20), since counts are estimates."""
 LEAST_SAVED, LEAST_PART = 1024, 0.3
 """What a summary has to save, in tokens and as a part of those before; in a small window a step is enough."""
-MOST_SUMMARY = 1024
-"""How many tokens a summary may have if its agent does not say so; in a small window a third of what it stands for."""
 
 
 class Rule(StrEnum):
@@ -132,60 +123,6 @@ class Window:
     def fits(self) -> bool:
         """Whether the request is within its budget, or is made smaller first. If not, it is as small as it can be."""
         return self.budget is None or self.tokens <= self.budget or self.due is not None
-
-
-def message_tokens(message: Mapping[str, Any]) -> int:
-    """About how many tokens a message has."""
-    content = message.get("content")
-    tokens = MESSAGE_TOKENS + (text_tokens(content) if isinstance(content, str) else sum(map(_part_tokens, content or ())))
-    for called in message.get("tool_calls", ()):
-        tokens += text_tokens(called["function"]["name"]) + text_tokens(called["function"]["arguments"])
-    return tokens + (text_tokens(jsontext.dumps(message["provider"])) if "provider" in message else 0)
-
-
-def _part_tokens(part: Mapping[str, Any]) -> int:
-    match part["type"]:
-        case "text":
-            return text_tokens(part["text"])
-        case "image_url":
-            return IMAGE_TOKENS
-        case _:
-            return IMAGE_TOKENS + len(part["file"].get("file_data") or "") // FILE_BYTES
-
-
-def fixed_tokens(spec: AgentSpec) -> int:
-    """About how many tokens a request has before its messages: the instructions, the tools and the schema of replies."""
-    tokens = MESSAGE_TOKENS + text_tokens(spec.instructions)
-    for tool in spec.tools:
-        tokens += MESSAGE_TOKENS + text_tokens(tool.definition or tool.name + tool.description + tool.parameters)
-    if spec.reply is not None:
-        tokens += MESSAGE_TOKENS + text_tokens(FINAL_ANSWER + DESCRIPTION + spec.reply)
-    return tokens
-
-
-def budget_of(spec: AgentSpec) -> int | None:
-    """How many tokens a request of the agent may have, its instructions and tools included; None: they are not bounded."""
-    if spec.context is None or spec.context.budget is None:
-        return None
-    return spec.context.budget - output_tokens(spec) - spec.context.budget // RESERVE
-
-
-def output_tokens(spec: AgentSpec) -> int:
-    """How many tokens of the budget are the answer's: as many as the model options allow, else a quarter, at most 4,096."""
-    options = jsontext.loads(spec.model_options)
-    for name in ("max_completion_tokens", "max_tokens"):
-        if isinstance(given := options.get(name), int) and not isinstance(given, bool) and given > 0:
-            return given
-    budget = (spec.context.budget if spec.context is not None else None) or 0
-    return min(budget // 4, MOST_OUTPUT)
-
-
-def summary_tokens(spec: AgentSpec) -> int:
-    """How many tokens a summary of the agent's conversations may have; 0 if there are none."""
-    budget, compact = budget_of(spec), spec.context.compact if spec.context is not None else None
-    if budget is None or compact is None:
-        return 0
-    return compact.max_tokens or max(min(MOST_SUMMARY, int((budget - fixed_tokens(spec)) * compact.at) // 3), 1)
 
 
 def window(

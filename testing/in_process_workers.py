@@ -29,7 +29,7 @@ from holdfast.actors.workers import (
     WorkAnswer,
 )
 from holdfast.agent import Agent, Rules
-from holdfast.conversation import AgentSpec, FailureReason, ModelFailed, RunFinished, compaction
+from holdfast.conversation import AgentSpec, FailureReason, ModelFailed, RunFinished
 from holdfast.conversation.text import jsontext
 from holdfast.conversation.window import Window
 from holdfast.daemon import in_daemon
@@ -125,17 +125,12 @@ class InProcessWorkers:
             span.ended(outcome)
         if isinstance(found, ModelFailed):
             return found
-        own, asked = found
-        if asked.due is not None:
-            return compaction.verdict(outcome, asked.due, reading.origins)
-        return model_outcome.reducible(outcome, own, reading, request.stopped)
+        return model_outcome.concluded(outcome, *found, reading, request.stopped)
 
     async def _answered(self, request: ModelRequest, own: AgentSpec, asked: Window) -> AnswerOutcome:
-        spec, effect_id, sent = self._agent.spec, request.effect_id, asked.messages
+        own, sent = model_outcome.to_send(self._agent.spec, own, asked)
+        spec, effect_id = self._agent.spec if asked.due is None else own, request.effect_id
         failed = partial(ModelFailed, effect_id=effect_id)
-        if asked.due is not None:
-            spec = own = compaction.summarizer(spec)
-            sent = compaction.request(asked.due)
         messages = prompt.messages(sent, instructions=spec.instructions, route="", anthropic=False)
         self.prompts.append(messages)
         try:

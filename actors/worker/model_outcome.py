@@ -7,10 +7,10 @@ from functools import partial
 from typing import Any
 
 from holdfast import metrics
-from holdfast.actors.workers import AnswerOutcome, ModelRequest
+from holdfast.actors.workers import AnswerOutcome, ModelOutcome, ModelRequest
 from holdfast.agent import Agent, Rules, Tool, TurnContext
 from holdfast.agent.delegate import UNTOLD, Delegate
-from holdfast.conversation import AgentSpec, FailureReason, Limits, ModelFailed, ModelReplied
+from holdfast.conversation import AgentSpec, FailureReason, Limits, ModelFailed, ModelReplied, compaction
 from holdfast.conversation.ids import may_be_child
 from holdfast.conversation.records.events import ConversationStarted, MessageAccepted
 from holdfast.conversation.records.proposed_call import ProposedCall
@@ -90,7 +90,21 @@ def asked(effect_id: str, spec: AgentSpec, reading: Reading, stopped: str = "") 
     return (own, found) if found.fits else _overflowing(effect_id, found)
 
 
-def reducible(outcome: AnswerOutcome, spec: AgentSpec, reading: Reading, stopped: str = "") -> AnswerOutcome:
+def to_send(spec: AgentSpec, own: AgentSpec, asked: Window) -> tuple[AgentSpec, list[dict[str, Any]]]:
+    """The spec and the messages of the request: those of the window, or of the summary that is due before it."""
+    return (own, asked.messages) if asked.due is None else (compaction.summarizer(spec), compaction.request(asked.due))
+
+
+def concluded(outcome: AnswerOutcome, own: AgentSpec, asked: Window, reading: Reading, stopped: str = "") -> ModelOutcome:
+    """The outcome of a call whose request was made of this window: of one that summarised, the verdict on the summary."""
+    return (
+        _reducible(outcome, own, reading, stopped)
+        if asked.due is None
+        else compaction.verdict(outcome, asked.due, reading.origins)
+    )
+
+
+def _reducible(outcome: AnswerOutcome, spec: AgentSpec, reading: Reading, stopped: str = "") -> AnswerOutcome:
     """The outcome of a call, which says so if its request was refused for its length and less can be sent."""
     overflows = isinstance(outcome, ModelFailed) and outcome.reason is FailureReason.CONTEXT_OVERFLOW
     if not overflows or spec.context is None:

@@ -2,6 +2,9 @@
 
 A log can be restored and continue differently, so a sequence number does not identify the events before it. A transcript is
 continued only if it is known to be a prefix of the call's log: its last entries, times included, are in the log at that place.
+
+Of a conversation that was summarised only what stands behind the boundary is read and kept, and by their places what is sent of
+what stands before it.
 """
 
 from collections import OrderedDict, deque
@@ -12,9 +15,11 @@ from typing import Any
 from holdfast.actors.memory import footprint
 from holdfast.actors.workers import ModelRequest
 from holdfast.conversation import AgentSpec, Event
-from holdfast.conversation.log.transcript import Compaction, Transcript
+from holdfast.conversation.log.transcript import Compaction, Transcript, taken_up
+from holdfast.conversation.records.events import Compacted, MessageAccepted
 from holdfast.conversation.terms.overrides import Overrides
 from holdfast.conversation.window import Reported, Walk, Window, closing
+from holdfast.errors import CorruptStore
 from holdfast.persistence import Conversations
 
 MOST_BYTES = 128 << 20
@@ -56,6 +61,7 @@ class Reading:
     mark: int
     last: tuple[int, Event] | None = None
     settled: int = 0
+    first: int = 0
     walked: _Walked = field(default_factory=_Walked, compare=False)
     reported: Reported = field(default_factory=dict)
     overrides: Overrides | None = None
@@ -73,10 +79,10 @@ class Reading:
             return Window([*self.messages, *closing(stopped)], tokens=0)
         walk = self.walked.begin(spec, self.settled, self.compacted)
         places: tuple[Collection[int], Collection[int]] = (self.failed, self.refused)
-        walk.extend(self.messages[walk.length : self.settled], self.reported, *places)
+        walk.extend(self.messages[walk.length - self.first : self.settled - self.first], self.reported, *places)
         walk = walk.copied()
-        refused = {*self.refused, len(self.messages)} if too_long else self.refused
-        walk.extend(self.messages[self.settled :], self.reported, self.failed, refused)
+        refused = {*self.refused, self.first + len(self.messages)} if too_long else self.refused
+        walk.extend(self.messages[self.settled - self.first :], self.reported, self.failed, refused)
         return walk.window(stopped)
 
 
@@ -87,16 +93,35 @@ class _Kept:
     mark: int = 0
     size_bytes: int = OWN_BYTES
     walked: _Walked = field(default_factory=_Walked)
+    begun: int = 0
+    sizes: deque[tuple[int, int]] = field(default_factory=deque)
 
     @property
     def seq(self) -> int:
         return self.transcript.seq
 
-    def add(self, seq: int, event: Event) -> None:
+    async def add(self, store: Conversations, conversation_id: str, entries: Sequence[tuple[int, Event]]) -> None:
+        """Fold entries, with the messages that they take up from where nothing was read."""
+        missing = [one for _, event in entries for one in taken_up(event) if one <= self.begun and not self.transcript.has(one)]
+        for seq, message in zip(missing, await store.at(conversation_id, missing) if missing else (), strict=True):
+            if not isinstance(message, MessageAccepted):
+                raise CorruptStore(f"conversation {conversation_id!r}: a turn names entry {seq}, which is no message")
+            self.transcript.add(seq, message)
+        for seq, event in entries:
+            self._add(seq, event)
+
+    def _add(self, seq: int, event: Event) -> None:
         self.transcript.add(seq, event)
         self.tail.append((seq, event))
-        self.mark = hash((self.mark, seq, event))
-        self.size_bytes += footprint(event)
+        self.sizes.append((seq, size := footprint(event)))
+        self.size_bytes += size
+        if not isinstance(event, Compacted):
+            self.mark = hash((self.mark, seq, event))
+            return
+        self.mark = hash((seq, event))  # also where nothing was read in front of its boundary
+        self.transcript.forget()
+        while self.sizes[0][0] <= event.boundary:
+            self.size_bytes -= self.sizes.popleft()[1]
 
 
 class Transcripts:
@@ -113,11 +138,10 @@ class Transcripts:
     async def reading(self, store: Conversations, request: ModelRequest) -> Reading:
         """The messages up to the request's place in the log; RuntimeError if the log ends before it, or keeps changing."""
         kept = self._taken(request.conversation_id)
-        if kept is None or kept.seq > request.upto_seq:
-            kept = _Kept()
+        if kept is not None and kept.seq > request.upto_seq:
+            kept = None
         kept = await _continued(kept, store, request)
-        for seq, event in enumerate(_after(kept.seq, request), kept.seq + 1):
-            kept.add(seq, event)
+        await kept.add(store, request.conversation_id, list(enumerate(_after(kept.seq, request), kept.seq + 1)))
         self._keep(request.conversation_id, kept)
         fold, last = kept.transcript, kept.tail[-1] if kept.tail else None
         return Reading(
@@ -125,6 +149,7 @@ class Transcripts:
             kept.mark,
             last,
             fold.settled,
+            fold.first,
             kept.walked,
             reported=fold.reported,
             overrides=fold.overrides,
@@ -148,17 +173,38 @@ class Transcripts:
             self._taken(next(iter(self._kept)))
 
 
-async def _continued(kept: _Kept, store: Conversations, request: ModelRequest) -> _Kept:
+async def _begun(store: Conversations, request: ModelRequest) -> _Kept:
+    """A transcript to begin with: behind the boundary of the last summary, if there is one, else of the whole log."""
+    kept, conversation_id = _Kept(), request.conversation_id
+    if not request.boundary:
+        return kept
+    (event,) = await store.at(conversation_id, [request.compacted_at])
+    if not isinstance(event, Compacted) or event.boundary != request.boundary:  # the log was set back
+        return kept
+    asked, message = [
+        (await store.at(conversation_id, [seq]))[0] if 0 < seq <= event.boundary else None
+        for seq in (event.asked_at, request.message_seq)
+    ]
+    if event.asked_at and not isinstance(asked, MessageAccepted):
+        return kept
+    overrides = message.overrides if isinstance(message, MessageAccepted) else None
+    kept.transcript.begin_behind(event, asked if isinstance(asked, MessageAccepted) else None, overrides)
+    kept.begun = event.boundary
+    return kept
+
+
+async def _continued(kept: _Kept | None, store: Conversations, request: ModelRequest) -> _Kept:
     """The transcript up to the request's own events. Each page begins with the entries that were read last."""
     known_from = request.upto_seq - len(request.log_tail)
-    certain = kept.seq == 0
+    certain = kept is None
+    kept = kept or await _begun(store, request)
     anew = 0
     while kept.seq < known_from or not certain:
         known = list(kept.tail)
         limit = len(known) + max(0, min(PAGE, known_from - kept.seq))
         entries = list(await store.read(request.conversation_id, after=kept.seq - len(known), limit=limit, whole=True))
         if entries[: len(known)] != known:
-            kept, certain, anew = _Kept(), True, anew + 1
+            kept, certain, anew = await _begun(store, request), True, anew + 1
             if anew > TRIES:
                 raise RuntimeError(f"the log of {request.conversation_id!r} changes while it is read")
             continue
@@ -166,8 +212,7 @@ async def _continued(kept: _Kept, store: Conversations, request: ModelRequest) -
         new = entries[len(known) :]
         if not new and kept.seq < known_from:
             raise RuntimeError(f"the log of {request.conversation_id!r} ends at {kept.seq}, not {known_from}")
-        for seq, event in new:
-            kept.add(seq, event)
+        await kept.add(store, request.conversation_id, new)
     return kept
 
 

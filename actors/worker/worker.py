@@ -39,7 +39,7 @@ from holdfast.actors.workers import (
 )
 from holdfast.agent import Agent
 from holdfast.background import Background
-from holdfast.conversation import AgentSpec, ModelFailed, RunFinished, RunRuled, RunSuspended, compaction
+from holdfast.conversation import AgentSpec, ModelFailed, RunFinished, RunRuled, RunSuspended
 from holdfast.counting import Counts
 from holdfast.daemon import in_daemon
 from holdfast.errors import HoldfastError
@@ -426,23 +426,19 @@ class Worker:
             await asyncio.sleep(0)
         if isinstance(found := model_outcome.asked(request.effect_id, spec, reading, request.stopped), ModelFailed):
             return found
-        (own, asked), messages = found, found[1].messages
-        if asked.due is not None:
-            own, messages = compaction.summarizer(spec), compaction.request(asked.due)
-        counts = ModelCounts(self._counts, own.model)
-        with model_span(request, own, messages, self.secrets.content) as span:
+        (own, asked), (asking, messages) = found, model_outcome.to_send(spec, *found)
+        counts = ModelCounts(self._counts, asking.model)
+        with model_span(request, asking, messages, self.secrets.content) as span:
             how: dict[str, Any] = {"redaction": self.secrets.redaction, "rules": rules.sending(asked), "counts": counts}
             how |= {"breakers": self._breakers, "hidden": asked.due is not None}
             how["direct"] = self._settings.actors.process_limits.direct_streams
             how["loop"] = lambda: runtime.latest  # the app's rules run in threads, so its event loop need not turn
-            outcome = await model.call(store, request, spec=own, messages=messages, agent=agent, **how)
-            outcome = model_outcome.answered_by(outcome, own, spec)
+            outcome = await model.call(store, request, spec=asking, messages=messages, agent=agent, **how)
+            outcome = model_outcome.answered_by(outcome, asking, spec)
             span.ended(outcome, tries=counts.tries)
         counts.ended(outcome)
         self._background.start(spend(store, request.conversation_id, outcome, counts.cost_usd))
-        if asked.due is not None:
-            return compaction.verdict(outcome, asked.due, reading.origins)
-        return model_outcome.reducible(outcome, own, reading, request.stopped)
+        return model_outcome.concluded(outcome, own, asked, reading, request.stopped)
 
     async def _spec(self, store: Store, digest: str) -> AgentSpec:
         return await self._specs.spec(store, digest)

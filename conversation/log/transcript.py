@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdfast.conversation.records import events
-from holdfast.conversation.records.events import CallResolved, Event, ModelAnswered, RequestedCall
+from holdfast.conversation.records.events import CallResolved, Event, MessageAccepted, ModelAnswered, RequestedCall
 from holdfast.conversation.terms.overrides import Overrides
 from holdfast.conversation.terms.parts import Content, TextPart, in_chat_format
 from holdfast.conversation.terms.reply import MISFIT
@@ -65,6 +65,7 @@ class Transcript:
 
     Attributes:
         seq: The place of the last event.
+        first: The place of the first message that it has.
         reported: By an answer's place among the messages: the digest of its turn's spec, and how many tokens its request had,
             if the provider said so.
         overrides: Those of the message that the present or last turn answers, if it has any.
@@ -84,6 +85,8 @@ class Transcript:
         self.failed: set[int] = set()
         self.refused: set[int] = set()
         self.origins: dict[int, tuple[int, int]] = {}
+        self.first = 0
+        self._asked: dict[int, dict[str, Any]] = {}
         self._spec_digest = ""
         self._messages: list[dict[str, Any]] = []
         self._queued: dict[int, Content] = {}
@@ -111,17 +114,17 @@ class Transcript:
             case ModelAnswered():
                 self._close_round()
                 if event.input_tokens is not None:
-                    self.reported[len(self._messages)] = self._spec_digest, event.input_tokens
-                self.origins[len(self._messages)] = seq, 0
+                    self.reported[self.settled] = self._spec_digest, event.input_tokens
+                self.origins[self.settled] = seq, 0
                 self._messages.append(_assistant(event))
                 self._messages += told_of(event)
                 self._round = event.calls
             case events.Compacted():
                 self._compact(event)
             case events.SummaryFailed():
-                self.failed.add(len(self._messages) + len(self._tool_messages()))
+                self.failed.add(self.settled + len(self._tool_messages()))
             case events.ContextOverflowed():
-                self.refused.add(len(self._messages) + len(self._tool_messages()))
+                self.refused.add(self.settled + len(self._tool_messages()))
             case CallResolved():
                 self._results[event.tool_call_id] = event
             case _:
@@ -134,25 +137,52 @@ class Transcript:
     def _ask(self, seqs: Iterable[int]) -> None:
         self._close_round()
         for seq in seqs:
-            self.origins[len(self._messages)] = self.seq, seq
+            self.origins[self.settled] = self.seq, seq
             self._messages.append({"role": "user", "content": in_chat_format(self._queued.pop(seq))})
 
     def _compact(self, event: events.Compacted) -> None:
         found = (place for place, (_, seq) in self.origins.items() if seq == event.asked_at)
         place = next(found, None) if event.asked_at else None
         self.failed, self.refused = set(), set()
+        self._spec_digest = event.spec_digest
         self.compacted = Compaction(
             summary=event.summary,
             messages=event.messages,
             saved=event.tokens_before - event.tokens_after,
-            settled=len(self._messages) + len(self._tool_messages()),
-            asked=None if place is None else (place, self._messages[place]),
+            settled=self.settled + len(self._tool_messages()),
+            asked=None if place is None else (place, self._asked.get(place) or self._messages[place - self.first]),
         )
+
+    def begin_behind(self, compacted: events.Compacted, asked: MessageAccepted | None, overrides: Overrides | None) -> None:
+        """Begin behind the boundary of a summary, whose event follows later, as do the messages behind the boundary.
+
+        `asked` is the message at its `asked_at`, `overrides` are those of the turn that goes on. The messages that are taken up
+        later, but were accepted before the boundary, are added when they are.
+        """
+        self.seq, self.first, self.overrides = compacted.boundary, compacted.messages, overrides
+        if asked is not None:
+            self.origins[self.first - 1] = 0, compacted.asked_at
+            self._asked[self.first - 1] = {"role": "user", "content": in_chat_format(asked.text)}
+
+    def forget(self) -> None:
+        """Drop the messages that the last summary stands for."""
+        compacted = self.compacted
+        if compacted is None or compacted.messages <= self.first:
+            return
+        self._messages = self._messages[compacted.messages - self.first :]
+        self.first = compacted.messages
+        self._asked = {} if compacted.asked is None else dict((compacted.asked,))
+        self.reported = {place: said for place, said in self.reported.items() if place >= self.first}
+        self.origins = {place: one for place, one in self.origins.items() if place >= self.first or place in self._asked}
+
+    def has(self, seq: int) -> bool:
+        """Whether the message at a place waits to be taken up."""
+        return seq in self._queued
 
     @property
     def settled(self) -> int:
         """How many messages are final: all but the results of the last answer's calls, which later events may change."""
-        return len(self._messages)
+        return self.first + len(self._messages)
 
     def messages(self) -> list[dict[str, Any]]:
         """The messages so far; the list is the caller's, the messages are shared."""

@@ -25,7 +25,8 @@ class CallModel:
     """Call the model with the transcript up to and including `upto_seq`; the turn's message is at `message_seq`.
 
     `stopped` is the bound, in words, that the turn has reached: the model is asked for its last words, without tools. `stats`
-    is what a turn has used whose agent has a `Stop`.
+    is what a turn has used whose agent has a `Stop`. The last summary is at `compacted_at` in the log, for what stands up to
+    `boundary` (0: there is none).
     """
 
     kind: ClassVar = "call_model"
@@ -36,6 +37,8 @@ class CallModel:
     message_seq: int = 0
     stopped: str = ""
     stats: TurnStats | None = None
+    boundary: int = 0
+    compacted_at: int = 0
 
 
 @dataclass(frozen=True)
@@ -103,6 +106,8 @@ def outstanding(state: State) -> tuple[Effect, ...]:
                 message_seq=turn.message_seq,
                 stopped="" if turn.stopping is None else turn.stopping.detail,
                 stats=turn.stats,
+                boundary=state.boundary,
+                compacted_at=state.compacted_at,
             ),
         )
     return tuple(_run_tool(state, turn, call) for call in turn.calls.running())

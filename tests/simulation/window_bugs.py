@@ -13,9 +13,9 @@ def a_window_that_takes_no_steps():
     """All of a conversation is sent, however much that is."""
     settle = window.Walk._settle
 
-    def lazy(walk):
+    def lazy(walk, **how):
         walk._budget, budget = None, walk._budget
-        settle(walk)
+        settle(walk, **how)
         walk._budget = budget
 
     return mock.patch.multiple(window.Walk, _settle=lazy)

@@ -12,8 +12,9 @@ from holdfast.conversation.records.events import (
     TurnFailed,
     TurnStarted,
 )
+from holdfast.conversation.sizes import budget_of, fixed_tokens, message_tokens
 from holdfast.conversation.terms.reply import FINAL_ANSWER, MOST_REPAIRS
-from holdfast.conversation.window import budget_of, fixed_tokens, message_tokens, window
+from holdfast.conversation.window import window
 
 from .shop import ALLOWED, agent_of
 

@@ -2,14 +2,17 @@
 
 import json
 import re
+from dataclasses import replace
 
+import pytest
 from writer import Writer, begin, call, fail_model, finish, reply, send, start
 
 from holdfast.actors.worker.transcripts import Transcripts
 from holdfast.actors.workers import ModelRequest
 from holdfast.conversation import AgentSpec, Compact, Context, ModelReplied, ToolSpec, compaction, outstanding, window
 from holdfast.conversation.log.transcript import Transcript
-from holdfast.conversation.window import fixed_tokens
+from holdfast.conversation.sizes import fixed_tokens
+from holdfast.conversation.terms.overrides import Overridable, Overrides
 from holdfast.persistence.memory_store import MemoryStore
 
 LONG = "z" * 400
@@ -128,3 +131,104 @@ async def test_a_message_that_joins_a_turn_behind_a_summary_is_sent():
     worker.known.add(effect.tool_call_id)
     await worker.writer.do(send("and this", when="steer"), finish(content=LONG))
     assert {"role": "user", "content": "and this"} in (await worker.sent()).messages
+
+
+class Counting:
+    """A store that counts the entries that are read."""
+
+    def __init__(self, store):
+        self._store, self.entries = store, 0
+
+    async def read(self, *args, **kwargs):
+        found = list(await self._store.read(*args, **kwargs))
+        self.entries += len(found)
+        return found
+
+    async def at(self, conversation_id, places):
+        self.entries += len(places)
+        return await self._store.at(conversation_id, places)
+
+
+async def begun_anew(worker):
+    """What a worker that knows nothing of the conversation sends, and how many entries it reads."""
+    store = Counting(worker.writer.store)
+    reading = await Transcripts().reading(store, worker.request)
+    return reading, store.entries
+
+
+async def test_a_worker_that_begins_anew_reads_what_stands_behind_the_boundary():
+    worker = await Worker.of(1500)
+    for number in range(80):
+        await worker.turn(f"{number} {LONG[: 40 * (number % 4)]}")
+    sent = await worker.sent()
+    reading, entries = await begun_anew(worker)
+    found = reading.window(worker.writer.spec)
+    assert found.messages == sent.messages
+    assert found.tokens == sent.tokens
+    assert entries <= worker.writer.state.seq - worker.writer.state.boundary + 4 < 60
+    kept = worker.kept._kept["c-1"]
+    assert kept.transcript.first == reading.first == worker.summaries[-1].messages
+    assert len(kept.sizes) == worker.writer.state.seq - worker.writer.state.boundary
+
+
+@pytest.mark.parametrize("when", ["queue", "steer"])
+async def test_messages_that_waited_before_the_boundary_are_read_by_their_places(when):
+    worker = await Worker.of(1500, at=0.5)
+    await worker.writer.do(*[send(f"waits {number} {LONG[:20]}", when=when) for number in range(6)])
+    for number in range(30):
+        await worker.turn(f"{number} {LONG[:100]}")
+        reading, _ = await begun_anew(worker)
+        sent = await worker.sent()
+        reading, _ = await begun_anew(worker)
+        assert reading.window(worker.writer.spec).messages == sent.messages == worker.fresh().messages
+    assert worker.summaries
+
+
+async def test_within_a_long_turn_the_message_that_asked_and_its_overrides_are_read_by_their_places():
+    worker = await Worker.of(1500)
+    await worker.sent()
+    await worker.writer.do(reply("yes"))
+    worker.writer.spec = worker.writer.spec.model_copy(update={"overridable": Overridable(max_tokens=900)})
+    await worker.writer.do(send(f"the task {LONG}", overrides=Overrides(max_tokens=300)), begin())
+    asked_at = worker.writer.state.turn.message_seq
+    for number in range(40):
+        sent = await worker.sent()
+        reading, _ = await begun_anew(worker)
+        assert reading.overrides == Overrides(max_tokens=300)
+        found = reading.window(worker.writer.spec)
+        assert found.messages == sent.messages == worker.fresh().messages
+        assert any("the task" in str(message["content"]) for message in sent.messages)
+        await worker.writer.do(call("lookup", content=f"step {number}"))
+        [effect] = outstanding(worker.writer.state)
+        worker.known.add(effect.tool_call_id)
+        await worker.writer.do(finish(content=LONG))
+    assert len(worker.summaries) > 2
+    assert all(one.asked_at == asked_at for one in worker.summaries[1:])
+
+
+async def test_a_summary_by_one_that_began_anew_has_the_boundary_that_it_would_have_otherwise():
+    worker, made = await Worker.of(1500), 0
+    for number in range(60):
+        reading, _ = await begun_anew(worker)
+        due = reading.window(worker.writer.spec).due
+        other = (await worker.kept.reading(worker.writer.store, worker.request)).window(worker.writer.spec).due
+        assert due == other or (due.messages, due.tokens) == (other.messages, other.tokens)
+        if due is not None:
+            answered = ModelReplied(effect_id="e", content="notes")
+            whole = await Transcripts().reading(worker.writer.store, replace(worker.request, boundary=0))
+            expected = compaction.verdict(answered, whole.window(worker.writer.spec).due, whole.origins)
+            assert compaction.verdict(answered, due, reading.origins) == expected
+            made += 1
+        await worker.turn(f"{number} {LONG}")
+    assert made > 2
+
+
+async def test_a_log_that_was_set_back_to_before_the_summary_is_read_whole():
+    worker = await Worker.of(1500)
+    for number in range(20):
+        await worker.turn(f"{number} {LONG}")
+    await worker.sent()
+    wrong = replace(worker.request, boundary=worker.request.boundary + 1)
+    reading = await Transcripts().reading(worker.writer.store, wrong)
+    assert reading.first == worker.summaries[-1].messages, "it is read whole, and then dropped"
+    assert reading.window(worker.writer.spec).messages == worker.fresh().messages

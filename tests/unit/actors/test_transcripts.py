@@ -6,7 +6,7 @@ from holdfast.actors.worker.transcripts import OVERLAP, OWN_BYTES, TRIES, Transc
 from holdfast.actors.workers import ModelRequest
 from holdfast.conversation import AgentSpec, Context, window
 from holdfast.conversation.records.events import CallResolved, ConversationStarted, MessageAccepted, TurnStarted
-from holdfast.conversation.window import message_tokens
+from holdfast.conversation.sizes import message_tokens
 
 
 def log(*texts):

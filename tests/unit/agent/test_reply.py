@@ -7,7 +7,7 @@ import pytest
 from pydantic import BaseModel, field_validator
 
 from holdfast import Agent, ConfigurationError, Context, Model, tool
-from holdfast.conversation import window
+from holdfast.conversation import sizes
 from holdfast.conversation.text import jsontext
 
 
@@ -84,4 +84,4 @@ def test_the_validators_of_a_type_say_what_is_wrong():
 
 def test_the_shape_counts_among_the_tokens_of_each_request():
     plain, shaped = (Agent(name="desk", reply=one, context=Context(budget=4000)).spec for one in (None, Order))
-    assert window.fixed_tokens(shaped) > window.fixed_tokens(plain)
+    assert sizes.fixed_tokens(shaped) > sizes.fixed_tokens(plain)

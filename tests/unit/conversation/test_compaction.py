@@ -10,9 +10,10 @@ from holdfast.conversation import AgentSpec, Compact, Context, ModelFailed, Mode
 from holdfast.conversation.log.transcript import Compaction
 from holdfast.conversation.records.event_base import FailureReason, SummaryFailure
 from holdfast.conversation.records.proposed_call import ProposedCall
+from holdfast.conversation.sizes import budget_of, fixed_tokens, message_tokens, summary_tokens
 from holdfast.conversation.terms.models import ModelSpec
 from holdfast.conversation.terms.overrides import Overridable
-from holdfast.conversation.window import Rule, budget_of, fixed_tokens, message_tokens, summary_tokens, window
+from holdfast.conversation.window import Rule, window
 
 
 def spec(budget=2000, keep=10, **terms):

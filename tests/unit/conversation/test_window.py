@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.conversation import AgentSpec, Context, Retain
-from holdfast.conversation.window import Rule, budget_of, fixed_tokens, message_tokens, window
+from holdfast.conversation.sizes import budget_of, fixed_tokens, message_tokens
+from holdfast.conversation.window import Rule, window
 
 
 def spec(budget=None, **terms):

@@ -7,8 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.conversation import AgentSpec, Context, Retain, ToolSpec
+from holdfast.conversation.sizes import fixed_tokens, message_tokens
 from holdfast.conversation.terms.context import READ_RESULT
-from holdfast.conversation.window import Rule, Walk, fixed_tokens, message_tokens, window
+from holdfast.conversation.window import Rule, Walk, window
 
 LONG = "\n".join(f"row {number}" for number in range(3000))
 

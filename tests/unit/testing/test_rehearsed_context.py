@@ -5,7 +5,7 @@ import json
 import pytest
 
 from holdfast import Agent, Approve, Context, FailureReason, Retain, Rules, Status, tool
-from holdfast.conversation.window import fixed_tokens
+from holdfast.conversation.sizes import fixed_tokens
 from holdfast.testing import Rehearsal, call, calls, say
 
 
