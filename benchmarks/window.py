@@ -12,21 +12,30 @@ from writer import begin, call, finish, reply, send
 
 from benchmarks.result import Part, Row, Table, number
 from holdfast.actors.worker.transcripts import Transcripts
-from holdfast.conversation import Context, ModelReplied
+from holdfast.conversation import Compact, Context, ModelReplied, compaction
 from holdfast.testing import ModelServer
 
 BUDGET = 8000
 CPU_AT_MOST, BYTES_AT_MOST, BEGINS_AT_LEAST = 2, 1.2, 0.9
 SHORT, LONG = "x" * 120, "y" * 400
+NOTES = "z" * 2000
+"""A summary of some 600 tokens."""
 EARLY, FULL = 10, 50
 """The turns with which the last one is compared: one of a few messages, and one whose window is full."""
 
 
 async def windowed(caller: Caller, transcripts: Transcripts) -> list[dict[str, Any]]:
-    """The messages for the model call that is outstanding."""
-    window = (await transcripts.reading(caller.writer.store, caller.request)).window(caller.spec)
-    assert window.fits, window
-    return window.messages
+    """The messages for the model call that is outstanding, once the summary that is due before it stands."""
+    while True:
+        reading = await transcripts.reading(caller.writer.store, caller.request)
+        window = reading.window(caller.spec)
+        assert window.fits, window
+        if window.due is None:
+            return window.messages
+        answered = ModelReplied(effect_id=caller.request.effect_id, content=NOTES)
+        verdict = compaction.verdict(answered, window.due, reading.origins)
+        assert verdict.failed is None, verdict
+        await caller.writer.do(lambda _, said=verdict: said)  # type: ignore[misc]  # mypy takes the default for a second argument
 
 
 async def held(turns: int, context: Context | None) -> list[tuple[float, list[list[dict[str, Any]]]]]:
@@ -54,13 +63,22 @@ async def held(turns: int, context: Context | None) -> list[tuple[float, list[li
 def measure(*, quick: bool) -> Part:
     """The last turns against early ones, with a window and without."""
     turns, around = (120, 5) if quick else (1_000, 10)
-    found = {name: asyncio.run(held(turns, one)) for name, one in (("window", Context(budget=BUDGET)), ("whole", None))}
+    terms = {
+        "window": Context(budget=BUDGET),
+        "whole": None,
+        "compacted": Context(budget=BUDGET, compact=Compact()),
+    }
+    found = {name: asyncio.run(held(turns, one)) for name, one in terms.items()}
 
     def cpu(name: str, turn: int) -> float:
         return statistics.median(took for took, _ in found[name][turn - around : turn + around])
 
     def size(name: str, turn: int) -> float:
         return statistics.median(len(json.dumps(sent[-1])) for _, sent in found[name][turn - around : turn + around])
+
+    def largest(turn: int) -> float:
+        """The bytes of the largest request of fifty turns, with summaries: they grow from one summary to the next."""
+        return max(len(json.dumps(sent[-1])) for _, sent in found["compacted"][turn - 50 : turn])
 
     sent = [request for _, requests in found["window"] for request in requests]
     begins = sum(after[: len(before) - 2] == before[:-2] for before, after in itertools.pairwise(sent))
@@ -84,6 +102,15 @@ def measure(*, quick: bool) -> Part:
                 size("window", last) / size("window", FULL),
                 BYTES_AT_MOST,
                 2 * around,
+            ),
+            Row(
+                f"bytes of the messages of a request at turn {turns:,} with summaries, against turn {FULL} (the largest of 50)",
+                largest(turns),
+                "B",
+                largest(FULL),
+                largest(turns) / largest(FULL),
+                BYTES_AT_MOST,
+                50,
             ),
             Row(
                 "requests that begin with all but the last two messages of the one before, of all",

@@ -147,6 +147,7 @@ def _draw(shown: Shown, where: Where) -> None:
 def _sent(context: ContextView) -> list[str]:
     of = f" of {context.budget}" if context.budget is not None else ""
     more = "" if context.fits else ": more than there may be, and the next model call fails"
+    more = ", the oldest of which are summarised first" if context.compacts else more
     begins = f"; the first {context.cached} messages as in the request before" if context.cached else ""
     lines = [f"The model is sent {many(len(context.messages), 'message')}, about {context.tokens}{of} tokens{more}{begins}"]
     for one in context.left_out:

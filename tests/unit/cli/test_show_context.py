@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import pytest
 from hosted import stored
 from stores import WithActors
-from writer import DESK, Writer, begin, call, finish, reply, send, start
+from writer import DESK, Writer, begin, call, finish, reply, send, start, summarize
 
 from holdfast.cli import session
 from holdfast.cli.app import run
@@ -15,7 +15,7 @@ from holdfast.cli.errors import ExitCode
 from holdfast.cli.session import Reached
 from holdfast.client import AsyncClient
 from holdfast.client.stack_gateway import StackGateway
-from holdfast.conversation import Context, ToolSpec
+from holdfast.conversation import Compact, Context, ToolSpec
 
 
 @pytest.fixture(params=[None, Context(budget=1500)], ids=["whole", "window"])
@@ -81,3 +81,26 @@ def test_a_result_of_which_a_preview_is_sent_is_named(monkeypatch, capsys):
     assert run(["show", "c-1", "--context", "--json"]) == ExitCode.DONE
     (left,) = json.loads(capsys.readouterr().out)["context"]["left_out"]
     assert (left["rule"], left["tool_call_id"]) == ("preview", "call_4_1")
+
+
+@pytest.mark.parametrize("summarised", [False, True])
+def test_what_is_summarised_next_and_what_was_is_said(monkeypatch, capsys, summarised):
+    async def made():
+        spec = DESK.model_copy(update={"context": Context(budget=3000, compact=Compact())})
+        store = await stored(spec)
+        writer = await Writer.of(store, "c-1")
+        writer.spec = spec
+        await writer.do(start("0", spec=spec), begin())
+        for number in range(20):
+            await writer.do(reply("yes " * 80), send(f"question {number}"), begin())
+        if summarised:
+            seq = next(seq for seq, event in enumerate(writer.events, 1) if getattr(event, "turn_id", "") == "t19") - 1
+            await writer.do(summarize("it was 7", boundary=seq, messages=36, tokens_before=1900, tokens_after=300))
+        return store, writer
+
+    reach(monkeypatch, *asyncio.run(made()))
+    assert run(["show", "c-1", "--context"]) == ExitCode.DONE
+    said = capsys.readouterr().out
+    assert (", the oldest of which are summarised first" in said) is not summarised
+    assert ("Left out: messages 1 to 36, about 1600 tokens (compacted)" in said) is summarised
+    assert ("it was 7" in said) is summarised
