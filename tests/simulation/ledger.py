@@ -27,7 +27,7 @@ from holdfast.persistence.views import arguments_in
 
 from .grant_oracles import a_claim_by_grants, covered_in
 from .shop import agent_of
-from .window_oracles import problem_of_request
+from .window_oracles import problem_of_request, problem_of_summary
 
 CLOCK_S = 0.001
 """How fine the store's clock is."""
@@ -307,7 +307,11 @@ class Ledger:
             self.wrong(
                 "%s: %s is asked for as %r, and the turn has reached %r", conversation_id, effect_id, request.stopped, due
             )
-        if problem := problem_of_request(spec, messages):
+        events = self.log(conversation_id).events[: request.upto_seq]
+        problem = problem_of_request(spec, messages)
+        if spec.tools and not self.times_set_back:
+            problem = problem or problem_of_summary(events, messages)
+        if problem:
             self.wrong("%s: the request of %s is no whole one: %s", conversation_id, effect_id, problem)
         self.requests[conversation_id, effect_id] += 1
         self.read[conversation_id].update(message["content"] for message in messages if message["role"] == "user")

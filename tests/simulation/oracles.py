@@ -24,6 +24,7 @@ from holdfast.conversation import (
     Send,
     Start,
     State,
+    Summarized,
     When,
     Withdraw,
     decide,
@@ -37,6 +38,7 @@ from holdfast.conversation.records.events import (
     CallGivenBack,
     CallResolved,
     CallSuspended,
+    Compacted,
     Ended,
     GivenRevoked,
     GrantRevoked,
@@ -78,7 +80,7 @@ from .stage_oracles import deadlines_act_in_their_turn
 from .stop_oracles import turns_stop_at_their_bounds
 from .trace import shown
 from .vote_oracles import calls_are_decided_by_those_who_may
-from .window_oracles import Asking, replies_have_their_shape
+from .window_oracles import Asking, replies_have_their_shape, summaries_stand_for_what_was_said
 
 ANSWER_SLACK_S = 3.0
 """How long after its deadline a caller may be told."""
@@ -114,6 +116,7 @@ def judge(world):
         deadlines_act_in_their_turn(world.ledger, history)
         turns_stop_at_their_bounds(world, history)
         replies_have_their_shape(world, history)
+        summaries_stand_for_what_was_said(world, history)
         grants_are_behind_what_runs(world.ledger, history)
         the_chain_verifies(world.ledger, history)
         notices_were_told(world, history)
@@ -242,11 +245,13 @@ def _answers_are_those_to_this_log(world, history):
     """The model is a function: each of its answers must be the one to what the log holds before it."""
     asking = Asking(history)
     for seq, event in enumerate(history.events, 1):
-        if isinstance(event, ModelAnswered):
+        if isinstance(event, ModelAnswered | Compacted):
             stopping = history.states[seq - 1].turn.stopping
-            messages = asking.messages("" if stopping is None else stopping.detail)
-            due = world.model.to(history.conversation_id, event.effect_id, messages, asking.spec)
-            if isinstance(due, ModelFailed) or _said(due) != _said(event):
+            spec, messages, summarised = asking.sent("" if stopping is None else stopping.detail)
+            due = world.model.to(history.conversation_id, event.effect_id, messages, spec)
+            if isinstance(event, Compacted) and summarised is not None:
+                due = asking.summarized(due, summarised)
+            if isinstance(due, ModelFailed) or (type(event) is Compacted and summarised is None) or _said(due) != _said(event):
                 world.ledger.wrong("%s: %s answers something else than this log", history.conversation_id, event.effect_id)
         try:
             asking.add(seq, event)
@@ -256,6 +261,8 @@ def _answers_are_those_to_this_log(world, history):
 
 
 def _said(answer):
+    if isinstance(answer, Compacted | Summarized):
+        return answer.summary, answer.boundary, answer.messages, answer.asked_at
     return answer.content, [(call.name, call.arguments) for call in answer.calls]
 
 

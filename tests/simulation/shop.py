@@ -6,12 +6,24 @@ import zlib
 
 from holdfast.actors.signature import sealed
 from holdfast.agent import Agent, App, Suspend, Tool, ToolContext, delegate
-from holdfast.conversation import Answer, Approvers, Deny, Escalate, Limits, ModelFailed, ModelReplied, Review, Stop, Target
+from holdfast.conversation import (
+    Answer,
+    Approvers,
+    Deny,
+    Escalate,
+    FailureReason,
+    Limits,
+    ModelFailed,
+    ModelReplied,
+    Review,
+    Stop,
+    Target,
+)
 from holdfast.conversation.records.commands import ProposedCall
-from holdfast.conversation.terms.context import Context
+from holdfast.conversation.sizes import budget_of, fixed_tokens, message_tokens
+from holdfast.conversation.terms.context import Compact, Context
 from holdfast.conversation.terms.reply import FINAL_ANSWER
 from holdfast.conversation.terms.spec import NoticeKind, NotifySpec
-from holdfast.conversation.window import fixed_tokens, message_tokens
 from holdfast.persistence import AppRecord
 
 from .loop import PROCESS
@@ -136,17 +148,20 @@ ROOM = 400
 SHAPE = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"], "additionalProperties": False}
 
 
-def _windowed(**more):
-    """An agent that sends the last messages of its conversations."""
+def _windowed(compact=None, **more):
+    """An agent that sends the last messages of its conversations, and a summary of those before if it has `compact`."""
     said = {"tools": TOOLS_OF_ALL, "limits": LIMITS, "client_grace_s": 4, "overridable": ALLOWED, **more}
     fixed = fixed_tokens(Agent(**said).spec)
     budget = (fixed + ROOM) * 4 // 3  # a quarter is the answer's
-    terms = Context(budget=budget, keep=2, preview=None)
-    return Agent(**said, context=terms)
+    return Agent(**said, context=Context(budget=budget, keep=2, preview=None, compact=compact))
 
 
-WINDOWED = [_windowed(name="teller"), _windowed(name="filer", reply=SHAPE, execution="sequential")]
-"""The agents with a window; the second one replies in a shape."""
+WINDOWED = [
+    _windowed(name="teller"),
+    _windowed(name="filer", reply=SHAPE, execution="sequential"),
+    _windowed(name="chronicler", compact=Compact(at=0.6, timeout_s=2)),
+]
+"""The agents with a window; the second one replies in a shape, of the third one's conversations summaries are made."""
 AGENTS += STOPPING
 AGENTS += WINDOWED
 for agent in AGENTS:
@@ -176,7 +191,7 @@ def agent_of(conversation_id, events=()):
     if conversation_id.startswith("s-"):
         return STOPPING[int(conversation_id.removeprefix("s-")) % 2]
     if conversation_id.startswith("w-"):
-        return WINDOWED[int(conversation_id.removeprefix("w-")) % 2]
+        return WINDOWED[int(conversation_id.removeprefix("w-")) % len(WINDOWED)]
     return AGENTS[(0, 0, 1, 2)[zlib.crc32(conversation_id.encode()) % 4]]
 
 
@@ -196,7 +211,7 @@ class Model:
         self._talkative = rng.choice((0.2, 0.5, 0.8))
         self._slow = rng.choice((0.0, 0.0, 0.05))
         self._often = False
-        self.lies = 1
+        self.lies = self.holds = 1
 
     def slow(self):
         """From now on, take seconds."""
@@ -246,6 +261,10 @@ class Model:
             rounds += message["role"] == "assistant"
         if rng.random() < 0.03:
             return ModelFailed(effect_id=effect_id, error="the model is overloaded")
+        if spec.context is not None and _tokens(spec, messages) > budget_of(spec) * self.holds:
+            return ModelFailed(effect_id=effect_id, error="it is too long", reason=FailureReason.CONTEXT_OVERFLOW)
+        if not spec.tools:
+            return _summary(rng, effect_id)
         talkative = max(self._talkative, 6 if spec.reply is not None else 2 if is_child(conversation_id) else 0)
         if rounds >= 4 or rng.random() < talkative * (0.1 + rounds / 4):
             reply = f"reply {rng.randrange(1000)}"
@@ -259,7 +278,7 @@ class Model:
     def _answered(self, effect_id, messages, spec, **said):
         """An answer, with what the provider counts."""
         if spec.context is not None:
-            said["input_tokens"] = int((fixed_tokens(spec) + sum(map(message_tokens, messages))) * self.lies)
+            said["input_tokens"] = int(_tokens(spec, messages) * self.lies)
         return ModelReplied(effect_id=effect_id, **said)
 
     def _call(self, rng, number):
@@ -273,6 +292,18 @@ class Model:
         if name.startswith("ask_"):
             arguments = f'{{"task":"{"" if how == "raise" else f"do {ms}"}"}}'
         return ProposedCall(tool_call_id=call_id, name=name, arguments=arguments)
+
+
+def _tokens(spec, messages):
+    return fixed_tokens(spec) + sum(map(message_tokens, messages))
+
+
+def _summary(rng, effect_id):
+    """Notes that are short, too long or none, or calls in place of notes."""
+    if rng.random() < 0.1:
+        return ModelReplied(effect_id=effect_id, calls=(ProposedCall(tool_call_id="", name="lookup", arguments="{}"),))
+    notes = f"notes {rng.randrange(1000)}"
+    return ModelReplied(effect_id=effect_id, content=rng.choice((notes, notes, notes, notes * 300, " ")))
 
 
 def _shaped(rng, otherwise):

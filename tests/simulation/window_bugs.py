@@ -7,6 +7,7 @@ from holdfast.actors.worker import model_outcome
 from holdfast.conversation import window
 from holdfast.conversation.judging import outcomes, shaping
 from holdfast.conversation.log import fold, transcript
+from holdfast.conversation.records.state import Turn
 
 
 def a_window_that_takes_no_steps():
@@ -37,6 +38,22 @@ def a_window_without_its_question():
             walk._asked = None
 
     return mock.patch.object(window.Walk, "_leave_out", forgetful)
+
+
+def a_summary_that_is_not_sent():
+    """Nothing stands in the place of the messages that were summarised."""
+    begin = window.Walk._begin_behind
+
+    def silent(walk, compacted):
+        begin(walk, compacted)
+        walk._head = None
+
+    return mock.patch.object(window.Walk, "_begin_behind", silent)
+
+
+def a_model_call_that_a_summary_does_not_rename():
+    """The model call behind a summary has the id of the one that summarised."""
+    return mock.patch.object(Turn, "model_effect_id", property(lambda turn: f"{turn.turn_id}.m{turn.model_calls + 1}"))
 
 
 def any_reply_that_fits():
@@ -96,6 +113,8 @@ WINDOWED = (
     a_window_that_takes_no_steps,
     a_window_that_parts_results_from_calls,
     a_window_without_its_question,
+    a_summary_that_is_not_sent,
+    a_model_call_that_a_summary_does_not_rename,
     any_reply_that_fits,
     repairs_without_end,
     a_shaped_reply_that_the_turn_goes_on_after,

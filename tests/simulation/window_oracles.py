@@ -2,18 +2,23 @@
 
 import json
 
+from holdfast.actors.worker.model_outcome import to_send
 from holdfast.conversation import FailureReason
+from holdfast.conversation.compaction import verdict
 from holdfast.conversation.log.transcript import Transcript, reply_of
 from holdfast.conversation.records.events import (
+    Compacted,
     ConversationStarted,
     MessageAccepted,
     ModelAnswered,
+    SummaryFailed,
     TurnCompleted,
     TurnFailed,
     TurnStarted,
 )
 from holdfast.conversation.sizes import budget_of, fixed_tokens, message_tokens
 from holdfast.conversation.terms.reply import FINAL_ANSWER, MOST_REPAIRS
+from holdfast.conversation.text.envelope import SUMMARY, summarized
 from holdfast.conversation.window import window
 
 from .shop import ALLOWED, agent_of
@@ -62,13 +67,53 @@ class Asking:
             self.spec = self._spec if by is None else self._spec.overridden(by)
         self._transcript.add(seq, event)
 
-    def messages(self, stopped):
-        """The messages of a request here; `stopped` as `window` takes it."""
-        return window(self.spec, self._transcript.messages(), self._transcript.reported, stopped).messages
+    def sent(self, stopped=""):
+        """The spec and the messages of a request here, the last of a turn that is `stopped`; and what is summarised by it."""
+        found = self._window(stopped)
+        return *to_send(self._spec, self.spec, found), found.due
+
+    def summarized(self, answer, due):
+        """What comes of a model's answer to a request for a summary."""
+        return verdict(answer, due, self._transcript.origins)
+
+    def _window(self, stopped):
+        kept = self._transcript
+        summaries = {"compacted": kept.compacted, "failed": kept.failed, "refused": kept.refused}
+        return window(self.spec, kept.messages(), kept.reported, stopped, **summaries)
+
+
+def problem_of_summary(events, messages):
+    """What is wrong with the messages of a request about the summary in a log; None if nothing is."""
+    last = next((event for event in reversed(events) if isinstance(event, Compacted)), None)
+    envelope = None if last is None else summarized(last.summary, last.messages)
+    sent = [message["content"] for message in messages if str(message["content"]).startswith(f'{{"_kind":"{SUMMARY}"')]
+    return None if sent == ([] if envelope is None else [envelope]) else f"it has the summaries {sent}, and {envelope} stands"
+
+
+def summaries_stand_for_what_was_said(world, history):
+    """A boundary never moves back, nothing that is open lies before it, and no model call has two summaries."""
+    boundary, messages, before = 0, 0, None
+    for seq, event in enumerate(history.events, 1):
+        match event:
+            case Compacted() | SummaryFailed():
+                if before == event.effect_id.rpartition(".r")[0] and before:
+                    world.ledger.wrong("%s: %s is preceded by two summaries", history.conversation_id, before)
+                before = event.effect_id
+            case ModelAnswered():
+                before = None
+        if isinstance(event, Compacted):
+            if not (boundary < event.boundary < seq and messages < event.messages):
+                world.ledger.wrong("%s: its boundary moves from %d to %d", history.conversation_id, boundary, event.boundary)
+            if history.states[event.boundary].turn is not None and history.states[event.boundary].turn.calls.running():
+                world.ledger.wrong("%s: at the boundary %d a call runs", history.conversation_id, event.boundary)
+            boundary, messages = event.boundary, event.messages
 
 
 def replies_have_their_shape(world, history):
-    """A turn ends with a reply that fits, or fails after so many repairs; what is not allowed is never sent."""
+    """A turn ends with a reply that fits, or fails after so many repairs; what is not allowed is never sent.
+
+    None fails for the length of its requests, if the provider takes as much as is declared.
+    """
     spec = agent_of(history.conversation_id, history.events).spec
     answer, misfits, refused = None, 0, False
 
@@ -90,7 +135,7 @@ def replies_have_their_shape(world, history):
                     wrong(f"{event.turn_id} is completed by a reply that does not fit")
             case TurnFailed(reason=FailureReason.INVALID_REPLY) if answer is None or answer.misfit is None:
                 wrong(f"{event.turn_id} fails by a reply that fits")
-            case TurnFailed(reason=FailureReason.CONTEXT_OVERFLOW):
+            case TurnFailed(reason=FailureReason.CONTEXT_OVERFLOW) if world.model.holds == 1:
                 wrong(f"{event.turn_id} fails although there is room ({event.error})")
         if misfits > MOST_REPAIRS + 1:
             wrong(f"{answer.effect_id} is repaired once too often")

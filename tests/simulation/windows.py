@@ -10,6 +10,8 @@ OVERRIDES = (Overrides(temperature=0.5), Overrides(max_tokens=60), Overrides(top
 """What messages override; the last is what neither agent allows."""
 LIES = (1, 1, 1.1)
 """By how much a provider counts more tokens than are estimated."""
+HOLDS = (1, 1, 0.8)
+"""How much of the window that is declared a provider really takes."""
 
 
 class Windows:
@@ -19,9 +21,10 @@ class Windows:
         self._drawn = random.Random(f"windows {seed}")
         self.there = self._drawn.random() < WINDOWED and not world.stops.there
         if self.there:
-            world.conversations = [f"w{name.removeprefix('c')}" for name in world.conversations]
+            first = self._drawn.randrange(3)
+            world.conversations = [f"w-{first + number}" for number in range(len(world.conversations))]
             world.model.restless()
-            world.model.lies = self._drawn.choice(LIES)
+            world.model.lies, world.model.holds = self._drawn.choice(LIES), self._drawn.choice(HOLDS)
 
     def overrides(self):
         """What the next message overrides, if anything."""

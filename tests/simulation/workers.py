@@ -42,12 +42,12 @@ class SimWorker(Worker):
     async def _model(self, store, app, request, spec, reading, *, rules):
         if isinstance(found := model_outcome.asked(request.effect_id, spec, reading, request.stopped), ModelFailed):
             return found
-        own, messages = found[0], found[1].messages
-        self._world.ledger.requested(request, own, messages)
+        asking, messages = model_outcome.to_send(spec, *found)
+        self._world.ledger.requested(request, asking, messages)
         await self._world.pause(self._world.model.seconds())
-        answer = self._world.model.answer(request, messages, own)
-        if isinstance(answer, ModelFailed) or not answer.calls:
-            return answer
+        answer = self._world.model.answer(request, messages, asking)
+        if isinstance(answer, ModelFailed) or not answer.calls or found[1].due is not None:
+            return model_outcome.concluded(answer, *found, reading, request.stopped)
         calls = [AnswerCall(call.tool_call_id, [call.name], [call.arguments]) for call in answer.calls]
         agent, in_force, turn = agent_of(app.app, request.agent), await rules.now(), await rules.turn()
         judged = model_outcome.judged(agent, spec, calls, PLAIN, rules=in_force, turn=turn)
