@@ -172,8 +172,8 @@ def _rows(events: list[Event]) -> Iterator[Row | str]:
                     questions[call.tool_call_id] = " ".join(one["text"] for one in arguments.get("questions", ()))
                 said = f"calls {', '.join(asked[call.tool_call_id] for call in body.calls)}" if body.calls else body.content
                 yield Row(seq, event.kind, f"{body.model or 'model'}: {said}", "right", inwards=True)
-            case "input_joined":
-                yield Row(seq, event.kind, "the model reads it, too", "right", inwards=False)
+            case "input_joined" | "compacted":
+                yield _read(seq, event.kind, body)
             case "run_scheduled":
                 by = "by the grant: " if body.grants else "by a rule: " if body.rule and not body.decided_at else ""
                 yield Row(seq, event.kind, f"{by}{asked[body.tool_call_id]}", "right", inwards=False)
@@ -223,6 +223,12 @@ def _name(principal: Principal | None) -> str:
 def _said(*parts: str) -> str:
     """What stands there of these, one after the other."""
     return ": ".join(part for part in parts if part)
+
+
+def _read(seq: int, kind: str, body: Any) -> Row:
+    if kind == "compacted":
+        return Row(seq, kind, f"notes in place of {body.messages} messages", "right", inwards=True)
+    return Row(seq, kind, "the model reads it, too", "right", inwards=False)
 
 
 def _asked_again(seq: int, kind: str, body: Any) -> Row:
