@@ -148,11 +148,12 @@ class Caller:
         )
 
     async def call(
-        self, messages: list[dict[str, Any]] | None = None, *, asked: AgentSpec | None = None
+        self, messages: list[dict[str, Any]] | None = None, *, asked: AgentSpec | None = None, hidden: bool = False
     ) -> ModelReplied | ModelFailed:
         """Make the model call that is outstanding; what came of it, which the log has not taken in yet.
 
-        It is sent these messages, or all. `asked` is the stored spec, if it is not the one that the app declares.
+        It is sent these messages, or all. `asked` is the stored spec, if it is not the one that the app declares. `hidden`:
+        listeners are told nothing.
         """
         agent: Any = Declared(self.spec, self.own_options, self.fallback_options, tools=self.app_tools, reply=self.reply)
         turn = TurnContext(conversation_id="c-1", agent="desk")
@@ -169,6 +170,7 @@ class Caller:
             counts=ModelCounts(self.counts, self.spec.model),
             breakers=self.breakers,
             direct=self.direct,
+            hidden=hidden,
         )
         found = await asyncio.wait_for(outcome, 60)
         if self.timed or isinstance(found, ModelFailed):
