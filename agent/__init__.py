@@ -11,6 +11,7 @@ from holdfast.conversation import AgentSpec as AgentSpec
 from holdfast.conversation import Approval as Approval
 from holdfast.conversation import Approvers as Approvers
 from holdfast.conversation import Breaker as Breaker
+from holdfast.conversation import Budget as Budget
 from holdfast.conversation import Compact as Compact
 from holdfast.conversation import Context as Context
 from holdfast.conversation import Executor as Executor

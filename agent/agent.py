@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from holdfast.conversation import sizes, window
+from holdfast.conversation import Budget, sizes, window
 from holdfast.conversation.terms.context import READ_RESULT, Context
 from holdfast.conversation.terms.reply import FINAL_ANSWER
 from holdfast.conversation.terms.spec import AgentSpec, Execution, Executor, Limits, NotifySpec
@@ -63,6 +63,7 @@ class Agent:
         reply: The object that each reply is: a pydantic model, a dataclass or a JSON Schema. The model is asked for it by its
             provider's structured output, or by the built-in call `final_answer`; a reply that does not fit is asked for again,
             at most twice, and then the turn fails. None: any text.
+        budget: How much a conversation, or the agent on a day, may use before no further turn begins; None: any amount.
 
     Attributes:
         name, tools: As given.
@@ -92,6 +93,7 @@ class Agent:
         stop: Stop | None = None,
         overridable: Mapping[str, Any] | Sequence[str] | None = None,
         reply: Any = None,
+        budget: Budget | None = None,
     ) -> None:
         if not isinstance(name, str) or not NAME.fullmatch(name):
             problem = (
@@ -134,6 +136,7 @@ class Agent:
             fallbacks=tuple(one.spec for one in first.fallbacks),
             overridable=allowed,
             reply=None if self.reply is None else self.reply.schema,
+            budget=checks.instance(Budget, budget, f"{field}.budget", "give budget=Budget(...)"),
         )
         _check_room(self.spec, f"{field}.context")
         for spec in self.spec.tools:

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 import holdfast
 
 _OF_APPS = (
-    *("Agent", "App", "Approvers", "Breaker", "ClusterError", "Compact", "Context", "CorruptStore", "Escalate", "Email"),
-    *("Fenced", "HomeUnusable", "LeaseHeld", "Limits", "Model", "NewerRecord", "Notice", "NoticeKind", "Notify", "Report"),
-    *("Retain", "Rule", "Rules", "Slack", "Stop", "Suspend", "Tool", "ToolContext", "TurnContext", "TurnStats"),
+    *("Agent", "App", "Approvers", "Breaker", "Budget", "ClusterError", "Compact", "Context", "CorruptStore", "Escalate"),
+    *("Email", "Fenced", "HomeUnusable", "LeaseHeld", "Limits", "Model", "NewerRecord", "Notice", "NoticeKind", "Notify"),
+    *("Report", "Retain", "Rule", "Rules", "Slack", "Stop", "Suspend", "Tool", "ToolContext", "TurnContext", "TurnStats"),
     *("Unattended", "UnattendedCall", "UnsupportedServer", "Webhook", "__version__", "ask_user_questions", "delegate", "tool"),
 )
 """Names of `holdfast` that only apps and processes of Holdfast need."""

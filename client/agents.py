@@ -4,7 +4,9 @@ from typing import Any
 
 from pydantic import Field
 
-from holdfast.conversation import AgentSpec, Approval, Executor, ToolSpec
+from holdfast.conversation import AgentSpec, Approval, Budget, Executor, ToolSpec
+from holdfast.conversation.terms.budget import Per, Spent
+from holdfast.conversation.terms.money import NANOS
 from holdfast.conversation.text import jsontext
 
 from .results import Result
@@ -33,14 +35,36 @@ class ToolRow(Result):
         )
 
 
+class BudgetRow(Result):
+    """The budget of an agent."""
+
+    per: Per = Field(description="What it is for: each conversation, or each day of UTC.")
+    cost_usd: float | None = Field(default=None, description="How many US dollars may be used; None: any number.")
+    tokens: int | None = Field(default=None, description="How many tokens may be used; None: any number.")
+    used_cost_usd: float | None = Field(
+        default=None,
+        description="How many US dollars the agent has used today, as far as prices are known; None if it is not for days.",
+    )
+    used_tokens: int | None = Field(default=None, description="How many tokens it has used today; None if it is not for days.")
+
+    @classmethod
+    def of(cls, budget: Budget, used: Spent | None) -> "BudgetRow":
+        """The row of a budget, and what is used of it today."""
+        if used is None:
+            return cls(**budget.model_dump())
+        return cls(**budget.model_dump(), used_cost_usd=used.nano_usd / NANOS, used_tokens=used.tokens)
+
+
 class AgentRow(Result):
     """One agent in a list."""
 
     name: str = Field(description="The agent's name, which `start` takes.")
     model: str = Field(description="Its model, as litellm names it.")
     tools: tuple[ToolRow, ...] = Field(description="Its tools, in the order in which they are declared.")
+    budget: BudgetRow | None = Field(default=None, description="Its budget; None if it has none.")
 
     @classmethod
-    def of(cls, spec: AgentSpec) -> "AgentRow":
-        """The row of an agent. Its instructions are not shown."""
-        return cls(name=spec.name, model=spec.model, tools=tuple(ToolRow.of(tool) for tool in spec.tools))
+    def of(cls, spec: AgentSpec, used: Spent | None = None) -> "AgentRow":
+        """The row of an agent, and what it has used today, if that is bounded. Its instructions are not shown."""
+        budget = None if spec.budget is None else BudgetRow.of(spec.budget, used)
+        return cls(name=spec.name, model=spec.model, tools=tuple(ToolRow.of(tool) for tool in spec.tools), budget=budget)

@@ -12,6 +12,7 @@ from holdfast.actors.answers import Replied
 from holdfast.backoff import Backoff
 from holdfast.conversation import AgentSpec, Cancelled, Command, Principal, Receipt, Reply, Start, State, decide
 from holdfast.conversation.records.calls import PendingView
+from holdfast.conversation.terms.budget import Per, Spent
 from holdfast.conversation.terms.decisions import DecisionRecord
 from holdfast.conversation.terms.overrides import Overrides, check_allowed
 from holdfast.conversation.terms.parts import Content
@@ -375,7 +376,14 @@ async def _ready(gateway: StackGateway) -> bool:
 
 
 async def _agents(gateway: StackGateway) -> list[AgentRow]:
-    return [AgentRow.of(agent.spec) for agent in (await gateway.app()).agents]
+    return [AgentRow.of(agent.spec, await _used_today(gateway, agent.spec)) for agent in (await gateway.app()).agents]
+
+
+async def _used_today(gateway: StackGateway, spec: AgentSpec) -> Spent | None:
+    """What an agent has used today; None if it has no budget for each day."""
+    if spec.budget is None or spec.budget.per is not Per.DAY:
+        return None
+    return (await gateway.read(lambda store: store.spent(spec.name))).spent
 
 
 async def _check_rules(

@@ -57,6 +57,9 @@ class Turn(Result):
     failed: FailureReason | None = Field(
         default=None, description="Why it failed; None if it did not, or where none of the reasons fits."
     )
+    until: int | None = Field(
+        default=None, description="When the agent's budget is another one, in milliseconds UTC, if it failed by that."
+    )
     stopped: StopReason | None = Field(
         default=None, description="What cut its reply off, or stopped it; None if the reply is whole."
     )
@@ -155,7 +158,7 @@ class TurnLog:
             case events.TurnCompleted():
                 self._over(TurnStatus.COMPLETED, event.at, reply=self._answer, stopped=event.stopped, detail=event.detail)
             case events.TurnFailed():
-                self._over(TurnStatus.FAILED, event.at, error=event.error, failed=event.reason)
+                self._over(TurnStatus.FAILED, event.at, error=event.error, failed=event.reason, until=event.until or None)
             case events.TurnCancelled():
                 self._over(TurnStatus.CANCELLED, event.at)
             case events.Ended():

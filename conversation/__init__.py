@@ -63,6 +63,7 @@ from .records.state import State as State
 from .records.state import Status as Status
 from .terms.approvers import Approvers as Approvers
 from .terms.approvers import ApproverTerms as ApproverTerms
+from .terms.budget import Budget as Budget
 from .terms.context import Compact as Compact
 from .terms.context import Context as Context
 from .terms.context import Retain as Retain

@@ -10,6 +10,7 @@ from pydantic import Field
 from holdfast.conversation import Principal, Proof, SuspensionKind
 from holdfast.conversation.record import Record
 from holdfast.conversation.terms.approvers import ApproverTerms
+from holdfast.conversation.terms.budget import DaySpent
 from holdfast.errors import InvalidInput
 
 MOST_API_KEYS = 1_000
@@ -217,3 +218,6 @@ class QuotaStore(Protocol):
 
     async def spend(self, conversation_id: str, tokens: int, nano_usd: int) -> None:
         """Count a model call for the conversation's key, if any. After `StoreUnavailable` a repetition may count it twice."""
+
+    async def spent(self, agent: str) -> DaySpent:
+        """What an agent's turns have used today, by the store's clock, toward its budget for each day (`Append.spent`)."""

@@ -7,13 +7,16 @@ from functools import cached_property
 from typing import Protocol
 
 from holdfast.conversation import Event, State
+from holdfast.conversation.log.fold import spent_by
 from holdfast.conversation.log.index import Delta, delta
 from holdfast.conversation.log.owed import Envelope
 from holdfast.conversation.records.calls import PendingView
+from holdfast.conversation.records.event_base import Used
 from holdfast.conversation.records.events import (
     CallSuspended,
     Ended,
     MessageAccepted,
+    ModelAnswered,
     NothingCancelled,
     RunScheduled,
     TurnCancelled,
@@ -21,6 +24,7 @@ from holdfast.conversation.records.events import (
     TurnFailed,
 )
 from holdfast.conversation.records.idempotency import IdempotencyRecord
+from holdfast.conversation.terms.budget import DAY_MS, DaySpent, Per, Spent
 
 from .database import Database
 from .runs import Run
@@ -204,6 +208,14 @@ class Append:
     def advances(self) -> bool:
         """Whether the events are progress, which sets the crash count to 0."""
         return any(not _standing_still(event) for event in self.events)
+
+    @property
+    def spent(self) -> DaySpent | None:
+        """What the events add to what the agent uses on a day, if it has a budget for each; the write counts it, once."""
+        if self.before.turn is None or self.before.turn.budget is not Per.DAY:
+            return None
+        paid = [event for event in self.events if isinstance(event, ModelAnswered | Used)]
+        return DaySpent(paid[0].at // DAY_MS, sum(map(spent_by, paid), Spent())) if paid else None
 
     @cached_property
     def delta(self) -> Delta:

@@ -77,6 +77,10 @@ class Keys:
         """Sorted set by name: conversations."""
         return f"{self.bucket(bucket)}{index_name('conversations', agent, status)}"
 
+    def spent(self, bucket: int, agent: str, day: int) -> str:
+        """Hash: what an agent's turns have used on a day (in days since 1970), in this bucket's conversations; it expires."""
+        return f"{self.bucket(bucket)}spent:{agent}:{day}"
+
     def lane(self, bucket: int, name: str, lane: str) -> str:
         """Sorted set by time, of a lane of the outbox: `owed` and `owing` hold queues, `aside` envelopes."""
         return f"{self.bucket(bucket)}{name}:{lane}"

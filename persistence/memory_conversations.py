@@ -14,6 +14,7 @@ from holdfast.conversation import Event, State, Status, evolve
 from holdfast.conversation.log.index import PendingEntry, facts, has_given, stopped_by
 from holdfast.conversation.log.owed import AFTER_ALL, Envelope
 from holdfast.conversation.records.idempotency import IdempotencyRecord
+from holdfast.conversation.terms.budget import Spent
 from holdfast.conversation.terms.presence import LEAVES_MS, OnDetach
 from holdfast.conversation.terms.spec import NoticeKind
 from holdfast.errors import ConversationNotFound, CorruptStore, Fenced, LeaseHeld, Quarantined
@@ -187,6 +188,7 @@ class MemoryConversations(Reads):
         self._pauses: dict[str, Pause] = {}
         self._tickets: dict[str, tuple[int, bytes]] = {}
         self._quotas_used: dict[str, tuple[int, dict[str, int], set[str]]] = {}
+        self._spent: dict[tuple[str, int], Spent] = {}
         self._counts: dict[str, int] = {}
         self._attested: dict[str, int] = {}
         self._claims: dict[str, tuple[int, int]] = {}
@@ -350,11 +352,19 @@ class MemoryConversations(Reads):
         removed = {name: run for name, run in gone.items() if run is not None and run.status is RunStatus.CLAIMED}
         # The run whose outcome this is has ended.
         found.abandoned |= {name: run for name, run in removed.items() if "#" in name and name not in (write.claim or ())}
-        if write.owed:
-            self._owed.owe(conversation_id, write.owed, now)
+        self._account(conversation_id, write, now)
         sides = {"opened": write.delta.opened, "closed": write.delta.closed, "noted": write.delta.noted}
         await self._note_change(conversation_id, found, stood, first=first, **sides)
         return Appended(now, 0 if fresh else tail_bytes, removed)
+
+    def _account(self, conversation_id: str, write: Append, now: int) -> None:
+        """Count what the events have spent, and keep what they owe."""
+        if write.spent is not None:
+            day, spent = write.spent
+            place = write.after.agent, day
+            self._spent[place] = spent + self._spent.get(place, Spent())
+        if write.owed:
+            self._owed.owe(conversation_id, write.owed, now)
 
     async def renew(self, conversation_id: str, token: str, lease_ms: int) -> int:
         found = self._owned(conversation_id, token)

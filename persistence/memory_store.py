@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
+from holdfast.conversation.terms.budget import DAY_MS, DaySpent, Spent
+
 from . import codec
 from .access import COST, MOST_API_KEYS, TOKENS, WINDOW_MS, ApiKey, Exceeded, Ticket, Used, Want, too_many_keys
 from .directory import Binding, Living
@@ -125,6 +127,10 @@ class MemoryStore(MemoryRuns, MemoryLists, MemoryOutbox, MemoryPresence):
         found = self._seen(conversation_id)
         if found.charged_to:
             self._add(found.charged_to, {TOKENS: tokens, COST: nano_usd}, "")
+
+    async def spent(self, agent: str) -> DaySpent:
+        day = self._clock() // DAY_MS
+        return DaySpent(day, self._spent.get((agent, day), Spent()))
 
     def _used_now(self, key_id: str) -> tuple[int, dict[str, int], set[str]]:
         until, amounts, requests = self._quotas_used.get(key_id, (0, {}, set()))

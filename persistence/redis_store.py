@@ -4,11 +4,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from typing import Any
 
 from holdfast.cipher import Cipher, CipherAt
+from holdfast.conversation.terms.budget import DAY_MS, DaySpent, Spent
 from holdfast.counting import Counts
 
 from . import codec, redis_scripts, redis_values
 from .access import COST, MOST_API_KEYS, TOKENS, WINDOW_MS, ApiKey, Exceeded, Ticket, Used, Want, too_many_keys
 from .directory import Binding, Living
+from .keys import BUCKETS
 from .lists import Rebuilt
 from .redis_connection import translated
 from .redis_conversations import RedisConversations
@@ -20,6 +22,8 @@ from .redis_presence import RedisPresence
 from .redis_runs import RedisRuns
 from .store import Store
 
+SUMS = ("tokens", "nano_usd")
+
 
 def _used(fields: dict[bytes, bytes]) -> Used:
     amounts = {
@@ -28,6 +32,11 @@ def _used(fields: dict[bytes, bytes]) -> Used:
         if not name.startswith(b"@")
     }
     return Used(amounts, codec.number_of(fields.get(b"@", b"0"), "what a key has used"))
+
+
+def _spent(found: Sequence[bytes | None]) -> Spent:
+    numbers = [codec.number_of(value or b"0", "what an agent has used") for value in found]
+    return Spent(**dict(zip(SUMS, numbers, strict=True)))
 
 
 class RedisStore(RedisConversations, RedisRuns, RedisLists, RedisOutbox, RedisPresence):
@@ -127,6 +136,12 @@ class RedisStore(RedisConversations, RedisRuns, RedisLists, RedisOutbox, RedisPr
         key_id = await self._do(lambda: self._redis.hget(self._keys.head(conversation_id), "charged_to"))
         if key_id is not None:
             await self._use(key_id.decode(errors="replace"), "", [TOKENS, tokens, "", COST, nano_usd, ""])
+
+    async def spent(self, agent: str) -> DaySpent:
+        day = await self.now() // DAY_MS
+        places = [self._keys.spent(bucket, agent, day) for bucket in range(BUCKETS)]
+        found = await self._pipe(lambda pipe: [pipe.hmget(place, *SUMS) for place in places])
+        return DaySpent(day, sum(map(_spent, found), Spent()))
 
     async def _use(self, key_id: str, request: str, wants: list[str | int]) -> list[Any]:
         return await self._script("use", [self._used_place(key_id)], [request, WINDOW_MS, *wants])

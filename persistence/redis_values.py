@@ -9,6 +9,7 @@ from typing import Any
 from holdfast.conversation import Event, State, Status, StopReason, evolve
 from holdfast.conversation.log.index import PendingEntry, facts, has_given, stopped_by
 from holdfast.conversation.records.idempotency import IdempotencyRecord
+from holdfast.conversation.terms.budget import DAY_MS
 from holdfast.conversation.text import jsontext
 from holdfast.errors import CorruptStore, NewerRecord
 
@@ -23,6 +24,8 @@ from .runs import Late, Run, RunStatus
 LAYOUT_VERSION = 1
 NEWS = b"#"
 """The message that an append publishes on a conversation's live channel; no live event begins so."""
+SPENT_MS = 3 * DAY_MS
+"""How long (ms) it is kept what an agent has used on a day."""
 INDEX_VERSION = 3
 """The version of the contents and keys of heads and indexes.
 
@@ -42,7 +45,7 @@ def append_args(conversation_id: str, prefix: str, write: Append, payloads: Payl
     def sealed(records: Mapping[str, IdempotencyRecord]) -> list[str | bytes]:
         return [part for key, one in records.items() for part in (key, payloads.seal_known(conversation_id, key, one))]
 
-    told = {
+    told: dict[str, Any] = {
         "token": write.token,
         "seen": write.seen,
         "claim": write.claim,
@@ -70,6 +73,9 @@ def append_args(conversation_id: str, prefix: str, write: Append, payloads: Payl
         "closed": members_of(conversation_id, changes.closed),
         "noted": " ".join(f"{one.kind} {pages.pending_member(conversation_id, one)}" for one in changes.noted),
     }
+    if write.spent is not None:
+        day, spent = write.spent
+        told["spent"] = [f"{write.after.agent}:{day}", spent.tokens, spent.nano_usd, SPENT_MS]
     if write.owed:
         told["owed"] = [part for one in write.owed for part in (one.target, envelope_text(one))]
     if write.quarantine_owes:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from holdfast.agent.unattended import Unattended as Unattended
     from holdfast.agent.unattended import UnattendedCall as UnattendedCall
     from holdfast.client.agents import AgentRow as AgentRow
+    from holdfast.client.agents import BudgetRow as BudgetRow
     from holdfast.client.agents import ToolRow as ToolRow
     from holdfast.client.async_client import AsyncClient as AsyncClient
     from holdfast.client.attached import AsyncAttached as AsyncAttached
@@ -82,6 +83,7 @@ if TYPE_CHECKING:
     from holdfast.conversation.records.input_events import Origin as Origin
     from holdfast.conversation.records.state import Status as Status
     from holdfast.conversation.terms.approvers import Approvers as Approvers
+    from holdfast.conversation.terms.budget import Budget as Budget
     from holdfast.conversation.terms.context import Compact as Compact
     from holdfast.conversation.terms.context import Context as Context
     from holdfast.conversation.terms.context import Retain as Retain

@@ -77,7 +77,8 @@ REPLIES: Mapping[type[BaseModel], Row] = {
     MessagePage: Row("items next previous again"),
     Message: Row("message_id status turn_id reply error attempts accepted_at due_at joined_at superseded_by"),
     Turn: Row(
-        "turn_id message_id status reply error failed stopped detail attempts joined usage started_at ended_at duration_ms"
+        "turn_id message_id status reply error failed until stopped detail attempts joined usage started_at ended_at "
+        "duration_ms"
     ),
     Usage: Row("model_calls input_tokens output_tokens cached_tokens reasoning_tokens model_ms", hidden="cost_usd"),
     replies.MessageReceiptReply: Row(f"{_RECEIPT} message_id"),
@@ -117,7 +118,9 @@ EVENTS: Mapping[type[BaseModel], Row] = {
     parts.ImageUrl: Row("url detail"),
     parts.FilePart: Row("type file"),
     parts.FileData: Row("file_data file_url filename"),
-    log.TurnStarted: Row("turn_id message_seq", hidden="spec_digest code max_model_calls traceparent counted ends_at waits"),
+    log.TurnStarted: Row(
+        "turn_id message_seq", hidden="spec_digest code max_model_calls traceparent counted ends_at waits budget"
+    ),
     log.ModelAnswered: Row(
         "effect_id content calls finish_reason input_tokens output_tokens reasoning provider model cached_tokens "
         "reasoning_tokens duration_ms first_token_ms shaped misfit",
@@ -163,7 +166,7 @@ EVENTS: Mapping[type[BaseModel], Row] = {
     log.CallResolved: Row("tool_call_id ok content by untrusted attached", hidden="rule salt head"),
     log.StopReached: Row("turn_id reason detail"),
     log.TurnCompleted: Row("turn_id reply_seq stopped detail"),
-    log.TurnFailed: Row("turn_id error reason"),
+    log.TurnFailed: Row("turn_id error reason until"),
     log.TurnCancelled: Row("turn_id calls principal", "request_id", "salt head"),
     log.PendingCancelled: Row("turn_id calls principal", "request_id", "salt head"),
     log.NothingCancelled: Row("what", hidden="request_id"),

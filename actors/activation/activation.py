@@ -198,7 +198,8 @@ class Activation:
         self._reached(Step.ASK_5_STARTED)
 
     async def _begun(self, effect: BeginTurn, state: State) -> TurnPrepared:
-        return await begun(self._context.admission.admit, self._context.workers.published, effect, state)
+        context, find = self._context, self._context.workers.published
+        return await begun(context.admission.admit, find, effect, state, spent=context.store.spent)
 
     def _wrote(self, write: Append, written: Appended, command: Command) -> None:
         tell(self._observers, write, command)

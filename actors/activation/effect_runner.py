@@ -18,6 +18,7 @@ from holdfast.actors.workers import (
 )
 from holdfast.conversation import BeginTurn, CallModel, Command, Effect, FailureReason, OnLost, RunTool, State
 from holdfast.conversation.records.commands import ModelFailed, RunFinished, RunLost, TurnPrepared
+from holdfast.conversation.terms.budget import DaySpent, Per
 from holdfast.conversation.text.envelope import failure
 from holdfast.persistence import Run, RunStatus, codec
 from holdfast.work_context import REQUEST
@@ -53,7 +54,8 @@ class EffectRunner:
         """The command that records the effect's outcome; None if it has no record, or the activation is over."""
         match effect:
             case BeginTurn():
-                return await begun(self._context.admission.admit, self._context.workers.published, effect, self._state)
+                context, find = self._context, self._context.workers.published
+                return await begun(context.admission.admit, find, effect, self._state, spent=context.store.spent)
             case CallModel() | RunTool():
                 return await self._followed(effect, attempt)
 
@@ -153,8 +155,13 @@ async def begun(
     effect: BeginTurn,
     state: State,
     published: PublishedAgent | None = None,
+    *,
+    spent: Callable[[str], Awaitable[DaySpent]],
 ) -> TurnPrepared:
-    """The outcome of `BeginTurn`: a turn keeps to its end the code and spec that are published when it begins."""
+    """The outcome of `BeginTurn`: a turn keeps to its end the code and spec that are published when it begins.
+
+    `spent` says what an agent has used today; only an agent with a budget for each day is asked about.
+    """
     app, agent = state.app, state.agent
     until_ms = None if published is None else published.until_ms
     if published is None:
@@ -164,7 +171,9 @@ async def begun(
         return prepared(problem=f"no app {app!r} is known to the store")
     if published.spec is None:
         return prepared(problem=f"app {app!r} has no agent {agent!r} any more")
-    return prepared(code=published.code, spec=published.spec)
+    budget = published.spec.budget
+    today = await spent(agent) if budget is not None and budget.per is Per.DAY else None
+    return prepared(code=published.code, spec=published.spec, today=today)
 
 
 def _overdue(effect: CallModel | RunTool, bound_s: float) -> ModelFailed | RunFinished:

@@ -127,7 +127,7 @@ class Guest:
             counted.written(write)
 
         async def begin(effect: BeginTurn, state: State) -> TurnPrepared:
-            return await begun(self.admit, self.published, effect, state, begins)
+            return await begun(self.admit, self.published, effect, state, begins, spent=self.store.spent)
 
         try:
             reply = await Judge(held, trace, begin=begin, wrote=wrote).judged(command)

@@ -31,6 +31,7 @@ from holdfast.conversation.records.proposed_call import ProposedCall
 from holdfast.conversation.records.state import Reached, State, Turn
 from holdfast.conversation.terms import questions
 from holdfast.conversation.terms.approvers import MOST_BYTES, joined
+from holdfast.conversation.terms.budget import Exceeded, Per
 from holdfast.conversation.terms.decisions import SuspensionKind
 from holdfast.conversation.terms.grants import LONGEST_VALUE, MOST_TARGETS, CallTarget
 from holdfast.conversation.terms.reply import FINAL_ANSWER, MISFIT, MOST_REPAIRS
@@ -115,13 +116,26 @@ def turn_prepared(state: State, command: TurnPrepared) -> Judgement:
             code=command.code,
             max_model_calls=spec.limits.max_model_calls if spec is not None else 1,
             **_stops(spec, command.now),
+            budget=None if spec is None or spec.budget is None else spec.budget.per,
             traceparent=command.trace,
         )
     )
     if spec is None:
         error = jsontext.clean(command.problem or "") or f"no spec of agent {state.agent!r} is stored"
         fail(draft, error, FailureReason.NO_AGENT)
+    elif (over := _over_budget(state, spec, command)) is not None:
+        fail(draft, over.said, FailureReason.BUDGET_EXCEEDED, until=over.until)
     return draft.done()
+
+
+def _over_budget(state: State, spec: AgentSpec, command: TurnPrepared) -> Exceeded | None:
+    """The budget that lets no turn begin; None if there is none, or if something is left of it."""
+    budget = spec.budget
+    if budget is None:
+        return None
+    if budget.per is Per.CONVERSATION:
+        return budget.exceeded(state.spent)
+    return None if command.today is None else budget.exceeded(command.today.spent, command.today.day)
 
 
 def _stops(spec: AgentSpec | None, now: int) -> dict[str, Any]:

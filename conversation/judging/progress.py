@@ -358,10 +358,10 @@ def stop(draft: Draft, reached: Reached, calls: Iterable[str] = ()) -> None:
     draft.emit(TurnCompleted(at=draft.now, **about, stopped=reached.reason, detail=reached.detail))
 
 
-def fail(draft: Draft, error: str, reason: FailureReason | None) -> None:
-    """Fail the current turn."""
+def fail(draft: Draft, error: str, reason: FailureReason | None, *, until: int = 0) -> None:
+    """Fail the current turn; `until` is as in `TurnFailed`."""
     if draft.state.turn is not None:
-        draft.emit(TurnFailed(at=draft.now, turn_id=draft.state.turn.turn_id, error=error, reason=reason))
+        draft.emit(TurnFailed(at=draft.now, turn_id=draft.state.turn.turn_id, error=error, reason=reason, until=until))
 
 
 def _ready(draft: Draft) -> tuple[Call, ...]:

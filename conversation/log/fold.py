@@ -12,6 +12,7 @@ from holdfast.conversation.records.events import Event, SettledBy
 from holdfast.conversation.records.rounds import NO_CALLS, WaitsFor
 from holdfast.conversation.records.state import LastTurn, Queued, Reached, State, Turn
 from holdfast.conversation.terms.approvers import gave, with_fulfilled
+from holdfast.conversation.terms.budget import Per, Spent
 from holdfast.conversation.terms.decisions import DecisionKind, SuspensionKind
 from holdfast.conversation.terms.money import nanos
 from holdfast.conversation.terms.presence import mark_of
@@ -190,24 +191,33 @@ def _answered(state: State, event: events.ModelAnswered) -> State:
     changes["reduced"] = 0
     cut = bool(event.calls) and event.finish_reason == StopReason.LENGTH and event.misfit is None
     changes["cut"] = turn.cut + 1 if cut else 0
-    if turn.counted:
-        changes["tokens"] = turn.tokens + (event.input_tokens or 0) + (event.output_tokens or 0)
-        changes["nano_usd"] = turn.nano_usd + nanos(event.cost_usd)
     if event.misfit is not None:
         changes["misfits"] = turn.misfits + 1
     if turn.counted and event.calls and event.misfit is None and not event.shaped:
         asked = " ".join(payload_digest("call", call.name, call.arguments)[:16] for call in event.calls[:MOST_COMPARED])
         changes |= {"rounds": turn.rounds + 1, "asked": (*turn.asked, asked)[-MOST_ANSWERS - 1 :]}
-    return _with_turn(state, **changes)
+    return _with_turn(_used(state, event), **changes)
 
 
 def _reduced(state: State, event: Used) -> State:
     turn = _turn(state)
-    changes: dict[str, object] = {"reduced": turn.reduced + 1}
-    if turn.counted:
-        changes["tokens"] = turn.tokens + (event.input_tokens or 0) + (event.output_tokens or 0)
-        changes["nano_usd"] = turn.nano_usd + nanos(event.cost_usd)
-    return _with_turn(state, **changes)
+    return _with_turn(_used(state, event), reduced=turn.reduced + 1)
+
+
+def _used(state: State, event: events.ModelAnswered | Used) -> State:
+    """The state with what a model call has used, where that is counted."""
+    turn, used = _turn(state), spent_by(event)
+    if turn.budget is Per.CONVERSATION:
+        state = state.model_copy(update={"spent": state.spent + used})
+    if not turn.counted:
+        return state
+    return _with_turn(state, tokens=turn.tokens + used.tokens, nano_usd=turn.nano_usd + used.nano_usd)
+
+
+def spent_by(event: events.ModelAnswered | Used) -> Spent:
+    """What a model call has used, as far as that is known."""
+    tokens = (event.input_tokens or 0) + (event.output_tokens or 0)
+    return Spent(tokens=max(tokens, 0), nano_usd=nanos(event.cost_usd))
 
 
 def _run_scheduled(state: State, event: events.RunScheduled) -> State:

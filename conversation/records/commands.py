@@ -13,6 +13,7 @@ from pydantic import Field
 from holdfast.conversation.ids import payload_digest
 from holdfast.conversation.record import Record
 from holdfast.conversation.terms.approvers import ApproverTerms
+from holdfast.conversation.terms.budget import DaySpent
 from holdfast.conversation.terms.decisions import DecisionRecord, SuspensionKind
 from holdfast.conversation.terms.parts import Attachment
 from holdfast.conversation.terms.presence import OnDetach, client_name
@@ -278,13 +279,15 @@ class End(Numbered):
 class TurnPrepared(Outcome):
     """The outcome of `BeginTurn`: `spec` is the spec in force, or `problem` says why there is none.
 
-    From `until_ms` on (ms UTC) the turn may not begin, since `code` and `spec` may be from before a pause by then.
+    From `until_ms` on (ms UTC) the turn may not begin, since `code` and `spec` may be from before a pause by then. `today` is
+    what the agent has used today, if it has a budget for each day.
     """
 
     kind: Literal["turn_prepared"] = "turn_prepared"
     code: str = ""
     problem: str | None = None
     until_ms: int | None = None
+    today: DaySpent | None = None
 
 
 class ModelReplied(Outcome):

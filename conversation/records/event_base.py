@@ -41,6 +41,7 @@ class FailureReason(StrEnum):
     UNSUPPORTED_PART = "unsupported_part"  # the model cannot be sent an image or file of this turn; nothing was sent
     NOT_OVERRIDABLE = "not_overridable"  # the agent in force does not allow what the turn's message overrides; nothing was sent
     CONTEXT_OVERFLOW = "context_overflow"  # more has to be sent than Context.budget or, as its provider says, the model takes
+    BUDGET_EXCEEDED = "budget_exceeded"  # the agent's Budget is used up; the model was not asked
     NO_AGENT = "no_agent"  # the store does not have the conversation's app or agent
 
 

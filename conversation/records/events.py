@@ -9,6 +9,7 @@ from typing import Annotated, ClassVar, Literal, TypeAlias, get_args
 from pydantic import Field
 
 from holdfast.conversation.record import Record
+from holdfast.conversation.terms.budget import Per
 from holdfast.conversation.terms.decisions import DecisionRecord, SuspensionKind
 from holdfast.conversation.terms.delegation import Delegation, Parent
 from holdfast.conversation.terms.overrides import Overrides
@@ -107,6 +108,7 @@ class TurnStarted(OfTurn):
         counted: Whether what its `Stop` bounds is counted.
         ends_at: When its `Stop` ends it, in integer milliseconds UTC, if it never waits for people; 0: never.
         waits: Whether the time in which it waits for people counts, too.
+        budget: What its agent's `Budget` is for, toward which its answers count; None: it has none.
     """
 
     kind: Literal["turn_started"] = "turn_started"
@@ -118,6 +120,7 @@ class TurnStarted(OfTurn):
     counted: bool = False
     ends_at: int = 0
     waits: bool = False
+    budget: Per | None = None
 
 
 class RequestedCall(Record):
@@ -362,11 +365,13 @@ class TurnFailed(OfTurn):
     Attributes:
         error: What went wrong, in words and without secrets.
         reason: The kind of the error; None if no kind fits.
+        until: When the agent's `Budget` is another one, in integer milliseconds UTC; 0: never, or that is not why it failed.
     """
 
     kind: Literal["turn_failed"] = "turn_failed"
     error: str
     reason: FailureReason | None = None
+    until: int = 0
 
 
 class TurnCancelled(OfTurn, ChainLink):

@@ -9,6 +9,7 @@ from typing import Literal
 
 from holdfast.conversation.ids import turn_id
 from holdfast.conversation.record import Record
+from holdfast.conversation.terms.budget import Per, Spent
 from holdfast.conversation.terms.delegation import Parent
 from holdfast.conversation.terms.grants import Grant
 from holdfast.conversation.terms.money import NANOS
@@ -73,6 +74,7 @@ class Turn(Record):
     (`nano_usd`), `errors` in a row, digests of the calls that were `asked` for, and since when it goes on (`began_at`, ms UTC).
     Once it is `stopping`, its last model call is outstanding. Its time is over at `ends_at` (ms UTC; 0: never). That stands
     still while the turn waits for people, since `waiting_since` (0: it does not wait), unless such time counts, too (`waits`).
+    Its answers count toward its agent's `budget`.
     """
 
     turn_id: str
@@ -103,6 +105,7 @@ class Turn(Record):
     began_at: int = 0
     reduced: int = 0
     overflowed: bool = False
+    budget: Per | None = None
 
     @property
     def stats(self) -> TurnStats | None:
@@ -165,6 +168,7 @@ class State(Record):
     counts revoked grants: a run that a grant allowed is claimed only in the epoch of its scheduling. `audit_head` is the head
     of the audit chain, empty before its first link. `attended` says whether there is a person to ask. `parent` is the wait that
     it was started for, if any. The last summary is at `compacted_at` in the log, for all messages up to `boundary` (0: none).
+    `spent` is what turns have used whose agent has a budget for each conversation.
     """
 
     conversation_id: str
@@ -187,6 +191,7 @@ class State(Record):
     epoch: int = 0
     boundary: int = 0
     compacted_at: int = 0
+    spent: Spent = Spent()
 
     @property
     def status(self) -> Status:

@@ -11,6 +11,7 @@ from pydantic import Field, model_validator
 from holdfast.conversation.record import Record
 from holdfast.conversation.text.jsontext import JsonText
 
+from .budget import Budget
 from .context import Context
 from .delegation import USUAL_DEPTH
 from .models import MOST_FALLBACKS, MOST_RETRIES, RETRIES, Breaker, ModelSpec
@@ -197,7 +198,8 @@ class AgentSpec(Record):
     how much of a conversation is sent to the model; None: all of it. `stop` says when a turn ends though its model would go
     on. `retries` and `breaker` are those of `model`, as in `ModelSpec`; where it cannot answer, `fallbacks` are asked, one
     after the other. `overridable` says what a message may override for its own turn; None: nothing. `reply` is the JSON Schema
-    of an object that each turn's reply has to fit; None: a reply is any text.
+    of an object that each turn's reply has to fit; None: a reply is any text. `budget` is how much may be used before no
+    further turn begins; None: any amount.
     """
 
     version: Literal[1] = 1
@@ -218,6 +220,7 @@ class AgentSpec(Record):
     fallbacks: tuple[ModelSpec, ...] = Field(default=(), max_length=MOST_FALLBACKS)
     overridable: Overridable | None = None
     reply: JsonText | None = None
+    budget: Budget | None = None
 
     def overridden(self, by: Overrides) -> Self:
         """The spec of a turn whose message has these overrides, which the agent allows: another digest, the same tools.

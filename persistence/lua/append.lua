@@ -25,6 +25,8 @@
 --   opened, closed        the suspensions that open, and that close
 --   noted                 open suspensions with a new vote, comment or assignment, separated by spaces
 --   owed, courier         what the events owe: targets and envelopes without their time, alternating; the channel of the courier; absent if nothing
+--   spent                 what the answers add to what their agent uses on a day: the agent and the day, tokens, billionths of a US dollar, and for how
+--                         many ms the sums are kept; absent if its turns have no such budget
 --   quarantine_owes       the targets that a quarantine would have to be told to, a list in msgpack; absent if there are none
 -- Returns {'ok', now, effect id, record, ...} with the claims that it removes | {'fenced'} | {'known', now, key, value, ...}, without keys if it is too late | {'corrupt', what}
 
@@ -37,7 +39,7 @@ end
 for _, name in ipairs({'token', 'append_id', 'conversation', 'prefix', 'index', 'noted', w.seen and 'seen' or 'token', w.snapshot and 'snapshot', w.owed and 'courier', w.quarantine_owes and 'quarantine_owes'}) do
   if type(w[name]) ~= 'string' then return {'corrupt', 'arguments: ' .. name .. ' is no text'} end
 end
-for _, name in ipairs({'events', 'absent', 'known', 'passing', 'add', 'remove', 'opened', 'closed', w.claim and 'claim', w.owed and 'owed'}) do
+for _, name in ipairs({'events', 'absent', 'known', 'passing', 'add', 'remove', 'opened', 'closed', w.claim and 'claim', w.owed and 'owed', w.spent and 'spent'}) do
   if type(w[name]) ~= 'table' then return {'corrupt', 'arguments: ' .. name .. ' is no list'} end
 end
 for _, name in ipairs({'known', 'passing'}) do
@@ -52,6 +54,9 @@ local conversation, prefix, packed = w.conversation, w.prefix, w.index
 local busy, due = w.busy and '1' or '0', w.due and string.format('%d', w.due) or ''
 for i = 1, #(w.owed or {}), 2 do
   if type(w.owed[i]) ~= 'string' or type(w.owed[i + 1]) ~= 'string' then return {'corrupt', 'arguments: what is owed'} end
+end
+if w.spent and not (type(w.spent[1]) == 'string' and whole(w.spent[2]) and whole(w.spent[3]) and whole(w.spent[4])) then
+  return {'corrupt', 'arguments: what was spent'}
 end
 local passed = #w.passing == 0 or integer(redis.call('HGET', passing, '#') or '0')
 if not passed then return {'corrupt', 'the passing ids: their number'} end
@@ -162,6 +167,14 @@ for _, id in ipairs(w.remove) do
 end
 if w.progress and h[5] then redis.call('HDEL', head, 'strikes', 'struck_by', 'company') end
 change(gone, come)
+if w.spent then
+  local sums = prefix .. 'spent:' .. w.spent[1]
+  local kind = redis.call('TYPE', sums)
+  if (kind.ok or kind) ~= 'hash' then redis.call('DEL', sums) end -- a paid answer is recorded, whatever stands there
+  redis.pcall('HINCRBY', sums, 'tokens', string.format('%d', w.spent[2]))
+  redis.pcall('HINCRBY', sums, 'nano_usd', string.format('%d', w.spent[3]))
+  redis.call('PEXPIRE', sums, string.format('%d', w.spent[4]))
+end
 if w.owed then owe(prefix, conversation, w.owed, now, w.courier) end
 if w.seen and w.busy and h[10] == '1' then lease = math.min(lease, tonumber(redis.call('ZSCORE', attention, conversation) or 'inf')) end
 attend(attention, conversation, busy, lease, due, h[11])

@@ -501,7 +501,7 @@ export type Executor = "server" | "human" | "client" | "provider" | "agent";
 /** The kind of decision that a suspended call waits for. */
 export type SuspensionKind = "approval" | "elicitation" | "client_exec" | "lost" | "review" | "delegate";
 /** Why a turn failed. */
-export type FailureReason = "model_error" | "model_timeout" | "model_unavailable" | "length" | "content_filter" | "max_model_calls" | "max_calls" | "reply_bytes" | "invalid_reply" | "unusable" | "unsupported_part" | "not_overridable" | "context_overflow" | "no_agent";
+export type FailureReason = "model_error" | "model_timeout" | "model_unavailable" | "length" | "content_filter" | "max_model_calls" | "max_calls" | "reply_bytes" | "invalid_reply" | "unusable" | "unsupported_part" | "not_overridable" | "context_overflow" | "budget_exceeded" | "no_agent";
 /** The status of a conversation. */
 export type Status = "absent" | "idle" | "generating" | "executing_tools" | "awaiting_input" | "failed" | "ended" | "quarantined";
 /** Why a completed turn ended before the model had said all: its answer was cut off, or the agent's `Stop` was reached. */

@@ -83,6 +83,7 @@ from holdfast.conversation.records.commands import ProposedCall
 from holdfast.conversation.records.event_base import FailureReason, StopReason
 from holdfast.conversation.records.events import CallHeld
 from holdfast.conversation.records.state import Reached
+from holdfast.conversation.terms.budget import Budget, DaySpent, Per, Spent
 from holdfast.conversation.terms.decisions import DecisionRecord
 from holdfast.conversation.terms.grants import CallTarget, Level, Scope
 from holdfast.conversation.terms.models import Breaker, ModelSpec
@@ -226,6 +227,10 @@ TIMED = [DESK.model_copy(update={"tools": DESK.tools[:3], "stop": Stop(timeout_s
 """The agent as its turns have so much time; in the second one, time counts in which they wait for people."""
 TALKS = DESK.model_copy(update={"tools": DESK.tools[:3], "stop": Stop(errors=1, then=Then.LAST_WORDS)})
 """The agent as the model has the last word of turns that stop."""
+FRUGAL, DAILY = (
+    DESK.model_copy(update={"tools": DESK.tools[:3], "budget": Budget(tokens=20, cost_usd=1, per=per)}) for per in Per
+)
+"""The agent with a budget for each conversation, and for each day."""
 LATE_IN_TURN = LATE.model_copy(update={"execution": Execution.SEQUENTIAL})
 FALLING_BACK = DESK.model_copy(
     update={
@@ -277,6 +282,8 @@ LATER = (
     *STOPPED.values(),
     *TIMED,
     TALKS,
+    FRUGAL,
+    DAILY,
 )
 """The specs that its turns have besides the first one."""
 SHOP = AppRecord(
@@ -979,6 +986,23 @@ async def stops(tells: Recorder) -> None:
     tells.writer.spec = DESK
 
 
+async def uses_up_its_budget(tells: Recorder) -> None:
+    """Turns of agents with budgets: of the conversation, which is used up, and of the day, which was."""
+    used = {"input_tokens": 15, "output_tokens": 10, "cost_usd": 0.25}
+    day, spent = DaySpent(20_000, Spent()), DaySpent(20_000, Spent(tokens=10**6, nano_usd=10**9))
+    for number, (spec, before) in enumerate(((FRUGAL, None), (FRUGAL, None), (DAILY, day), (DAILY, spent))):
+        tells.writer.spec = spec
+        await tells.does("a message comes", steps.send("what does it cost?", message_id=f"m-budget-{number}"))
+        await tells.does("its turn begins, or does not", steps.begin(today=before))
+        if number % 2 == 0:
+            asked = ProposedCall(tool_call_id=f"budget_{number}", name="refund", arguments='{"amount":5}')
+            denied = steps.resolve(Deny(), f"budget_{number}", decision_id=f"d-budget-{number}")
+            await tells.does("the model asks for a refund", steps.call(asked, provider=LONG))  # which brings a snapshot
+            await tells.does("and gets none", denied)
+            await tells.does("the model answers", steps.reply("Little.", **used))
+    tells.writer.spec = DESK
+
+
 async def is_cut_off(tells: Recorder) -> None:
     """A turn of a model that its message chose; it fails after the third answer that is cut off inside its calls."""
     tells.writer.spec = FALLING_BACK
@@ -1103,6 +1127,7 @@ async def life(tells: Recorder) -> None:  # noqa: PLR0915 - a life is long
     await inputs(tells)
     await clients(tells)
     await stops(tells)
+    await uses_up_its_budget(tells)
     await is_cut_off(tells)
     await has_a_shape(tells)
     await is_summarised(tells)

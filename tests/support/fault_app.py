@@ -5,7 +5,7 @@ import asyncio
 from shop_app import _gate, note
 
 from holdfast import Approvers, Compact, Context, Deny, Escalate
-from holdfast.agent import Agent, App, Limits, Suspend, ToolContext, delegate, tool
+from holdfast.agent import Agent, App, Budget, Limits, Suspend, ToolContext, delegate, tool
 
 
 async def _held(kind: str, context: ToolContext) -> str:
@@ -115,7 +115,7 @@ desk = Agent(
 )
 counter = Agent(name="counter", tools=[locate, stamp, camera], client_grace_s=None, limits=Limits(client_timeout_s=600))
 writer = Agent(name="writer", context=Context(budget=2000, preview=None, compact=Compact()))
-app = App(
-    agents=[till, orchestrator, compliance, payments, desk, counter, writer],
-    env=["*_API_KEY", "*_API_BASE", "HOLDFAST_TEST_*"],
-)
+frugal = Agent(name="frugal", tools=[look], budget=Budget(tokens=10**9, per="day"))
+tight = Agent(name="tight", budget=Budget(tokens=1, per="day"))
+agents = [till, orchestrator, compliance, payments, desk, counter, writer, frugal, tight]
+app = App(agents=agents, env=["*_API_KEY", "*_API_BASE", "HOLDFAST_TEST_*"])

@@ -60,6 +60,7 @@ from holdfast.conversation import (
 from holdfast.conversation.records.commands import ProposedCall, RunLost, TurnPrepared
 from holdfast.conversation.records.event_base import FailureReason
 from holdfast.conversation.records.idempotency import IdempotencyRecord
+from holdfast.conversation.terms.budget import DaySpent
 from holdfast.conversation.terms.decisions import DecisionRecord
 from holdfast.conversation.terms.parts import Content
 from holdfast.conversation.terms.principal import Principal, Proof
@@ -316,9 +317,10 @@ def reschedule(
     return lambda _: Reschedule(**about, at=due, **more)
 
 
-def begin(*, problem: str | None = None) -> NextCommand:
-    """The step that begins the turn of the oldest queued message, or fails it with the app's problem."""
-    return lambda state: TurnPrepared(effect_id=outstanding(state)[0].effect_id, code="code-1", problem=problem)
+def begin(*, problem: str | None = None, today: DaySpent | None = None) -> NextCommand:
+    """The step that begins the turn of the oldest queued message, or fails it with the app's problem, or by its budget."""
+    said = {"code": "code-1", "problem": problem, "today": today}
+    return lambda state: TurnPrepared(effect_id=outstanding(state)[0].effect_id, **said)
 
 
 def call(*calls: str | tuple[str, str] | ProposedCall, prompt: str | None = None, **answer: Any) -> NextCommand:

@@ -14,7 +14,8 @@ PUBLIC = {
     "": """
         Agent AgentNotFound AgentRow AlreadyVoted Ancestor Answer App AppDiffersWarning AppNotFound AppNotPublished
         Approve Approvers AsyncAttached AsyncClient AsyncConversation AsyncListEvent AsyncPendingCall Attached
-        AuditBreak AuditEntry AuditReport BatchRefused Breaker Cancel Cancelled CipherFailed CipherMissing ClaimReceipt Client
+        AuditBreak AuditEntry AuditReport BatchRefused Breaker Budget BudgetRow Cancel Cancelled CipherFailed
+        CipherMissing ClaimReceipt Client
         ClientContext ClusterError ClusterStopped ClusterUnavailable Compact ConfigurationError Context ContextView
         Conversation ConversationBusy ConversationEnded ConversationExists ConversationNotFound ConversationRow
         ConversationState CorruptStore Decision Deny DurabilityWarning Email Escalate Event Fail FailureReason Fenced
@@ -40,9 +41,9 @@ PUBLIC = {
         SuspensionSettled TextDelta TurnCancelled TurnCompleted TurnFailed TurnStarted VoteCast
     """,
     "conversation": """
-        AgentSpec Answer Approval Approve ApproverTerms Approvers Assign BeginTurn Breaker CallModel CallTarget Cancel
-        CancelPending CancelTurn Cancelled Choice Claim ClaimReceipt Command Comment Compact Context Decided Decision
-        Deny Effect End Escalate EscalateCall Event Execution Executor Fail FailureReason GiveBack Grant Interrupt
+        AgentSpec Answer Approval Approve ApproverTerms Approvers Assign BeginTurn Breaker Budget CallModel CallTarget
+        Cancel CancelPending CancelTurn Cancelled Choice Claim ClaimReceipt Command Comment Compact Context Decided
+        Decision Deny Effect End Escalate EscalateCall Event Execution Executor Fail FailureReason GiveBack Grant Interrupt
         Interrupted Judgement Level Limits ModelFailed ModelReplied OnDetach OnLost Origin Present Principal Proof
         Question Receipt Receipts Redispatch Reply Reschedule Resolve ResolveMany Resume Retain Review ReviewVerdict
         Revoke RevokeGiven RunFinished RunRuled RunSuspended RunTool Scope Send SettledBy Snooze Start State Status
@@ -50,7 +51,7 @@ PUBLIC = {
         When Withdraw decide evolve outstanding
     """,
     "agent": """
-        Agent AgentSpec App Approval Approvers Breaker Compact Context Email Executor InvalidArguments Limits Model
+        Agent AgentSpec App Approval Approvers Breaker Budget Compact Context Email Executor InvalidArguments Limits Model
         Notice Notify OnLost Report Retain Rule RuleEffect Rules Slack Stop Suspend Tool ToolContext ToolSpec
         TurnContext TurnStats Unattended UnattendedCall Verdict Webhook ask_user_questions cipher_path code_digest delegate
         load main_file path_of python_path tool
@@ -70,7 +71,7 @@ PUBLIC = {
     "client": """
         AgentNotFound AgentRow AlreadyVoted Ancestor Answer AppDiffersWarning AppNotFound AppNotPublished Approve
         AsyncAttached AsyncClient AsyncConversation AsyncListEvent AsyncPendingCall Attached AuditBreak AuditEntry
-        AuditReport BatchRefused Cancel Cancelled CipherFailed CipherMissing ClaimReceipt Client ClientContext
+        AuditReport BatchRefused BudgetRow Cancel Cancelled CipherFailed CipherMissing ClaimReceipt Client ClientContext
         ClusterStopped ClusterUnavailable ConfigurationError ContextView Conversation ConversationBusy
         ConversationEnded ConversationExists ConversationNotFound ConversationRow ConversationState Decision Deny
         DurabilityWarning Event Fail FailureReason FilePart Given GivenVote Grant HoldfastError ImagePart Interrupted

@@ -31,6 +31,7 @@ pytest.register_assert_rewrite(
             "append",
             "attention",
             "audit",
+            "budgets",
             "changes",
             "fencing",
             "directory",
@@ -64,6 +65,7 @@ from .api_keys import Keeping
 from .append import Appending
 from .attention import Attending
 from .audit import Auditing
+from .budgets import Budgeting
 from .changes import Changing
 from .directory import Finding
 from .fencing import Fencing
@@ -119,6 +121,7 @@ class StoreConformance(
     Keeping,
     Ticketing,
     Rationing,
+    Budgeting,
 ):
     """All cases of the suite. Subclass it, and override the fixture `stores`."""
 

@@ -32,6 +32,7 @@ from holdfast.conversation.records.events import EVENTS, CallResolved, MessageAc
 from holdfast.conversation.records.idempotency import IdempotencyRecord
 from holdfast.conversation.records.rounds import Round
 from holdfast.conversation.terms.approvers import MOST_VOTES, ApproverTerms
+from holdfast.conversation.terms.budget import MOST_TOKENS, Budget
 from holdfast.conversation.terms.context import LARGEST_BUDGET, LEAST_PREVIEW, Compact, Context, Retain
 from holdfast.conversation.terms.decisions import DecisionKind, DecisionRecord
 from holdfast.conversation.terms.models import MOST_RETRIES, Breaker, ModelSpec
@@ -113,6 +114,8 @@ def records(kind, **chosen):
         }
         timed = records(kind, **chosen, timeout_s=st.floats(1, 10**6))
         return timed | records(kind, **chosen, timeout_s=st.none(), waits=st.just(value=False))
+    if kind is Budget and not chosen:
+        return records(kind, tokens=st.integers(1, MOST_TOKENS), cost_usd=st.none() | st.floats(1e-9, 1e6))
     if kind is Breaker and not chosen:
         counts = {name: st.integers(1, 100) for name in ("failures", "probes")}
         return records(kind, cooldown_s=st.floats(1, 86_400), **counts)
