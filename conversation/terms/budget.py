@@ -1,6 +1,5 @@
 """How much the conversations of an agent may use before no further turn begins."""
 
-from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Annotated, NamedTuple, Self
 
@@ -81,6 +80,5 @@ class Budget(Record):
             return None
         if self.per is Per.CONVERSATION:
             return Exceeded(f"this conversation has used {used}: its agent has Budget({bound})", 0)
-        until = (day + 1) * DAY_MS
-        when = datetime.fromtimestamp(until // 1000, UTC).isoformat().replace("+00:00", "Z")
-        return Exceeded(f"the agent has used {used} today: it has Budget({bound}, per='day'), until {when}", until)
+        words = f"the agent has used {used} today: it has Budget({bound}, per='day'), until midnight (UTC)"
+        return Exceeded(words, (day + 1) * DAY_MS)

@@ -5,6 +5,7 @@ import redis
 from store_suite import StoreConformance
 from store_suite.acquire import Acquiring
 from store_suite.append import Appending
+from store_suite.budgets import turn
 from store_suite.grants import Granting
 from store_suite.inspection import Inspecting
 from store_suite.parking import Parking
@@ -15,13 +16,14 @@ from store_suite.runs import Running
 from store_suite.supervision import Supervising
 from store_suite.troubles import Troubling
 from toy_cipher import ToyCipher
-from writer import Writer, begin, cancel, reply, start
+from writer import Writer, begin, cancel, reply, send, start
 
 from holdfast import metrics
 from holdfast.counting import Counts, families
 from holdfast.persistence import RedisStore
 from holdfast.persistence.conversations import PASSING_MS
-from holdfast.persistence.keys import Keys
+from holdfast.persistence.keys import Keys, bucket_of
+from holdfast.persistence.redis_values import SPENT_MS
 
 
 class TestRedisStore(StoreConformance):
@@ -108,4 +110,20 @@ async def test_what_is_known_of_requests_that_changed_nothing_expires(server, na
     with redis.Redis(unix_socket_path=str(server.socket)) as raw:
         assert PASSING_MS - 60_000 < raw.pttl(Keys(namespace).passing("c-1")) <= PASSING_MS
         assert raw.pttl(Keys(namespace).known("c-1")) == -1
+    await store.close()
+
+
+async def test_what_an_agent_has_used_expires_and_a_key_of_another_type_is_replaced(server, namespace):
+    store = RedisStore(server.url, namespace=namespace)
+    await store.open()
+    writer, used = await turn(store, "c-1"), {"input_tokens": 40, "output_tokens": 2}
+    with redis.Redis(unix_socket_path=str(server.socket)) as raw:
+        for _ in range(2):
+            await writer.do(reply(**used))
+            today = await store.spent("desk")
+            place = Keys(namespace).spent(bucket_of("c-1"), "desk", today.day)
+            assert today.spent.tokens == 42
+            assert SPENT_MS - 60_000 < raw.pttl(place) <= SPENT_MS
+            raw.set(place, "seven")
+            await writer.do(send("and then?"), begin())
     await store.close()

@@ -69,6 +69,7 @@ from holdfast.errors import (
 from holdfast.persistence import codec
 
 from .audit_oracle import the_chain_verifies
+from .budget_oracles import budgets_bound_what_begins
 from .child_oracles import children_do_what_is_asked
 from .couriers import notices_were_told
 from .device_oracles import calls_have_one_claimant
@@ -134,6 +135,7 @@ def judge(world):
             grants_are_what_was_asked_for(world.ledger, history, asked)
     _repeated_receipts_agree(world.ledger)
     children_do_what_is_asked(world, histories)
+    budgets_bound_what_begins(world, histories)
 
 
 class History:

@@ -11,6 +11,7 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 from . import (
+    budget_bugs,
     bugs,
     campaign,
     child_bugs,
@@ -62,6 +63,7 @@ PLANTED = (
     *vote_bugs.VOTING,
     *stage_bugs.STAGED,
     *stop_bugs.STOPPED,
+    *budget_bugs.BUDGETED,
     *window_bugs.WINDOWED,
     *guest_bugs.GUESTS,
     *courier_bugs.COURIERS,

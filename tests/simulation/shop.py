@@ -9,6 +9,7 @@ from holdfast.agent import Agent, App, Suspend, Tool, ToolContext, delegate
 from holdfast.conversation import (
     Answer,
     Approvers,
+    Budget,
     Deny,
     Escalate,
     FailureReason,
@@ -138,8 +139,16 @@ TARGETS = (
     NotifySpec(name="ends", events=(NoticeKind.TURN_COMPLETED, NoticeKind.TURN_FAILED, NoticeKind.ENDED)),
 )
 STOPPING = [
-    Agent(name="scout", tools=TOOLS_OF_ALL, limits=LIMITS, client_grace_s=4, stop=STOPS["scout"]),
-    Agent(name="runner", tools=TOOLS_OF_ALL, limits=LIMITS, client_grace_s=4, execution="sequential", stop=STOPS["runner"]),
+    Agent(name="scout", tools=TOOLS_OF_ALL, limits=LIMITS, client_grace_s=4, stop=STOPS["scout"], budget=Budget(cost_usd=0.5)),
+    Agent(
+        name="runner",
+        tools=TOOLS_OF_ALL,
+        limits=LIMITS,
+        client_grace_s=4,
+        execution="sequential",
+        stop=STOPS["runner"],
+        budget=Budget(cost_usd=2.5, per="day"),
+    ),
 ]
 ALLOWED = {"temperature": (0, 1), "max_tokens": 100}
 """What messages may override, where they may."""
@@ -272,11 +281,15 @@ class Model:
                 effect_id, messages, spec, **({"content": reply} if spec.reply is None else _shaped(rng, reply))
             )
         calls = tuple(self._call(rng, number) for number in range(rng.randint(1, self._most)))
-        cost_usd = rng.choice(COSTS) if self._often else None
-        return self._answered(effect_id, messages, spec, calls=calls, cost_usd=cost_usd)
+        return self._answered(effect_id, messages, spec, calls=calls)
 
     def _answered(self, effect_id, messages, spec, **said):
         """An answer, with what the provider counts."""
+        if self._often:
+            said |= {
+                "output_tokens": 7,
+                "cost_usd": COSTS[zlib.crc32(repr((effect_id, len(messages), said)).encode()) % len(COSTS)],
+            }
         if spec.context is not None:
             said["input_tokens"] = int(_tokens(spec, messages) * self.lies)
         return ModelReplied(effect_id=effect_id, **said)

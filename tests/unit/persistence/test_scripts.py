@@ -19,6 +19,7 @@ SINCE_6_2 = {
         "HEXISTS",
         "HGET",
         "HGETALL",
+        "HINCRBY",
         "HKEYS",
         "HLEN",
         "HMGET",

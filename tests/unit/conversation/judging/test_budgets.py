@@ -69,9 +69,7 @@ def test_what_the_agent_has_used_today_bounds_all_its_conversations_until_midnig
     conversation.reply(**USED)
     failed = again(conversation, DaySpent(day, Spent(nano_usd=5_000_000_000)))
     assert (failed.reason, failed.until) == (FailureReason.BUDGET_EXCEEDED, (day + 1) * DAY_MS)
-    assert failed.error == (
-        "the agent has used 5 US dollars today: it has Budget(cost_usd=5, per='day'), until 2026-11-19T00:00:00Z"
-    )
+    assert failed.error == ("the agent has used 5 US dollars today: it has Budget(cost_usd=5, per='day'), until midnight (UTC)")
 
 
 def test_both_bounds_of_a_budget_count_and_unknown_use_does_not(begins):

@@ -1,0 +1,65 @@
+"""What budgets must have led to when a simulation is over: the store's sums are those of the logs, and bound what begins."""
+
+from decimal import Decimal
+
+from holdfast.conversation import FailureReason
+from holdfast.conversation.records.events import ModelAnswered, TurnFailed, TurnStarted
+from holdfast.conversation.terms.budget import DAY_MS, Spent
+from holdfast.conversation.terms.money import NANOS
+
+from .shop import BY_NAME
+
+
+def budgets_bound_what_begins(world, histories):
+    """Each answer counts once for its agent's day, and no turn goes on that began beyond the budget of its conversation."""
+    sums, answers = {}, []
+    for history in histories.values():
+        budgeted = None
+        for event in history.events:
+            match event:
+                case TurnStarted():
+                    budgeted = event.budget
+                case ModelAnswered() if budgeted == "day":
+                    place = history.events[0].agent, event.at // DAY_MS
+                    sums[place] = sums.get(place, Spent()) + Spent(tokens=event.output_tokens, nano_usd=_nanos(event))
+                    answers.append((place, event.at, _nanos(event)))
+        _conversation_is_bounded(world, history)
+    if world.memory._spent != sums:
+        world.ledger.wrong("the store has counted %s, and the logs have %s", world.memory._spent, sums)
+    for history in histories.values():
+        _day_is_used_up(world, history, answers)
+
+
+def _conversation_is_bounded(world, history):
+    used, due, budget = 0, False, BY_NAME[history.events[0].agent].spec.budget if history.events else None
+    if budget is None or budget.per != "conversation":
+        return
+    for event in history.events:
+        match event:
+            case TurnStarted():
+                due = used >= _bound(budget)
+            case ModelAnswered():
+                used += _nanos(event)
+                if due:
+                    world.ledger.wrong("%s: a model is asked beyond the budget", history.conversation_id)
+            case TurnFailed() if (event.reason is FailureReason.BUDGET_EXCEEDED) != due:
+                world.ledger.wrong("%s: %s, and %d are used", history.conversation_id, event.reason, used)
+
+
+def _day_is_used_up(world, history, answers):
+    budget = BY_NAME[history.events[0].agent].spec.budget if history.events else None
+    for event in history.events if budget is not None and budget.per == "day" else ():
+        if not isinstance(event, TurnFailed) or event.reason is not FailureReason.BUDGET_EXCEEDED:
+            continue
+        place = history.events[0].agent, event.until // DAY_MS - 1
+        used = sum(nanos for by, at, nanos in answers if by == place and at <= event.at)
+        if used < _bound(budget) and not world.ledger.times_set_back:
+            world.ledger.wrong("%s: a turn does not begin, and only %d are used", history.conversation_id, used)
+
+
+def _bound(budget):
+    return int(Decimal(str(budget.cost_usd)) * NANOS)
+
+
+def _nanos(event):
+    return int(Decimal(str(event.cost_usd or 0)) * NANOS)
