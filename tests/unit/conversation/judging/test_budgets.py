@@ -3,9 +3,12 @@
 import pytest
 from pydantic import ValidationError
 
-from holdfast.conversation import AgentSpec, Budget, FailureReason, Status, outstanding
+from holdfast.conversation import AgentSpec, Budget, FailureReason, Status, evolve, outstanding
+from holdfast.conversation.records.context_events import SummaryFailed
+from holdfast.conversation.records.event_base import SummaryFailure
 from holdfast.conversation.records.events import TurnFailed, TurnStarted
 from holdfast.conversation.terms.budget import DAY_MS, DaySpent, Per, Spent
+from holdfast.persistence import Append
 
 USED = {"input_tokens": 40, "output_tokens": 2, "cost_usd": 0.1}
 
@@ -110,3 +113,20 @@ def test_a_budget_that_is_none_is_refused(bounds):
 
 def test_the_words_of_per_are_those_of_the_enumeration():
     assert [Budget(tokens=1, per=one.value).per for one in Per] == list(Per)
+
+
+def test_a_model_call_for_a_summary_counts_too(begins):
+    conversation = begins(tokens=100)
+    event = SummaryFailed(at=1, turn_id="t1", effect_id="t1.m1", reason=SummaryFailure.EMPTY, **USED)
+    assert evolve(conversation.state, event).spent == Spent(tokens=42, nano_usd=100_000_000)
+    daily = begins(tokens=100, per="day")
+    before = daily.state
+    write = Append(
+        token="t",
+        append_id="a",
+        before=before,
+        after=evolve(before, event),
+        lease_ms=1,
+        events=[event.model_copy(update={"at": DAY_MS})],
+    )
+    assert write.spent == DaySpent(1, Spent(tokens=42, nano_usd=100_000_000))
