@@ -38,6 +38,7 @@ from holdfast.conversation import (
 from holdfast.conversation.log.index import pending_entries
 from holdfast.conversation.log.transcript import reply_of
 from holdfast.conversation.records.commands import ProposedCall, RunLost, TurnPrepared
+from holdfast.conversation.records.event_base import FailureReason, SummaryFailure
 from holdfast.conversation.records.state import Reached
 from holdfast.conversation.terms.decisions import DecisionRecord, SuspensionKind
 from holdfast.conversation.terms.reply import FINAL_ANSWER
@@ -46,7 +47,7 @@ from holdfast.conversation.text import jsontext
 from holdfast.errors import ConversationEnded, HoldfastError
 
 TERMINAL = {"turn_completed", "turn_failed", "turn_cancelled"}
-OF_A_TURN = {"model_answered", "run_scheduled", "call_suspended", "suspension_settled", "call_resolved"}
+OF_A_TURN = {"model_answered", "run_scheduled", "call_suspended", "suspension_settled", "call_resolved", "compacted"}
 CALL_ID = re.compile(r"[A-Za-z0-9_-]{1,40}")
 
 TOOLS = st.sampled_from(
@@ -118,6 +119,7 @@ class Ledger:
         self.cut = 0  # how many answers in a row were cut off inside their calls
         self.misfits, self.shaped = 0, False  # of the turn: the replies that did not fit, and whether the last answer did
         self.stops = ""  # of the turn that goes on: "asked" for its last words, or they are "said"
+        self.boundary, self.overflowed = 0, False  # of the last summary; whether a request of the turn was too long
         self.ends_at = self.waits_since = 0  # its time, which stands still while people are waited for
         self.cost = Decimal(0)  # of its answers, in US dollars
 
@@ -178,14 +180,30 @@ class Ledger:
         self.turns.append(event.turn_id)
         self.round = []
         self.cut, self.misfits, self.cost = 0, 0, Decimal(0)
+        self.overflowed = False
         timeout_s = self.spec.stop.timeout_s if self.spec.stop is not None and event.spec_digest else None
         self.stops, self.waits_since, self.ends_at = "", 0, 0 if timeout_s is None else event.at + round(timeout_s * 1000)
+
+    def _compacted(self, seq, event):
+        assert self.boundary < event.boundary < seq, "a boundary moves back, or stands for what comes"
+        self.boundary = event.boundary
+        self._summary_failed(seq, event)
+
+    def _summary_failed(self, _seq, event):
+        assert not self.open_calls
+        assert event.effect_id not in self.model_effects, "an outcome of a model call counts twice"
+        self.model_effects.append(event.effect_id)
+
+    def _context_overflowed(self, seq, event):
+        assert not self.overflowed, "a second request of a turn is too long, and the turn goes on"
+        self.overflowed = True
+        self._summary_failed(seq, event)
 
     def _model_answered(self, _seq, event):
         assert not self.open_calls, "the model is called while a call is open"
         assert event.effect_id not in self.model_effects
         assert self.stops != "said", "the model is called after its last words"
-        assert (event.effect_id == f"{self.turn}.last") == bool(self.stops)
+        assert (event.effect_id.partition(".r")[0] == f"{self.turn}.last") == bool(self.stops)
         self.stops = self.stops and "said"
         self.model_effects.append(event.effect_id)
         self.cost += Decimal(str(event.cost_usd or 0))
@@ -449,8 +467,22 @@ class Life(RuleBasedStateMachine):
             else:
                 return
 
+    def _summarise(self, data):
+        match data.draw(st.sampled_from(["notes", "notes", "fails", "too long"]), label="the summary"):
+            case "notes":
+                boundary = data.draw(st.integers(0, self.conversation.state.seq + 1), label="boundary")
+                self._do(steps.summarize(boundary=boundary, messages=data.draw(st.integers(0, 3), label="messages")))
+            case "fails":
+                self._do(steps.summarize(failed=SummaryFailure.EMPTY))
+            case _:
+                self._do(steps.fail_model("too long", reason=FailureReason.CONTEXT_OVERFLOW, reducible=True))
+
     def _model(self, data):
-        match data.draw(st.sampled_from(["calls", "calls", "calls", "calls", "ends", "fails"]), label="the model"):
+        match data.draw(
+            st.sampled_from(["calls", "calls", "calls", "calls", "ends", "fails", "summarises"]), label="the model"
+        ):
+            case "summarises":
+                self._summarise(data)
             case "calls":
                 fresh = data.draw(st.booleans(), label="fresh ids")
                 calls = data.draw(st.lists(st.tuples(MODEL_IDS, self.tools, ARGUMENTS), min_size=1, max_size=4), label="calls")
