@@ -72,6 +72,10 @@ KINDS: Mapping[SuspensionKind | None, Drawn] = {
         *("Review", "blue", "HEAVY", "{tool} asks for a review before it goes on: {action}."),
         "A review takes --review allow, block or review (revise and ask again), with --notes TEXT.",
     ),
+    SuspensionKind.LIMIT: Drawn(
+        *("Limit", "yellow", "HEAVY", "May the turn go on for as much again? Otherwise it ends with what was said so far."),
+        "A turn at its limit takes --approve (it goes on for as much again), or --deny REASON (it ends).",
+    ),
     None: Drawn("Unreadable", "red", "SQUARE"),
 }
 """The key None is for a call of unreadable kind."""

@@ -87,7 +87,8 @@ _SPENT = _SPEC.model_copy(update={"limits": Limits(max_model_calls=1)})
 _STOPPED = _SPEC.model_copy(update={"stop": Stop(rounds=1, errors=1, tool="look_up", timeout_s=60)})
 _ASKED = _SPEC.model_copy(update={"stop": Stop(tool="ask")})
 _TALKS = _SPEC.model_copy(update={"stop": Stop(errors=1, then="last_words")})
-_SPECS = {spec.digest: spec for spec in (_SPEC, _SPENT, _STOPPED, _ASKED, _TALKS)}
+_ASKS = _SPEC.model_copy(update={"stop": Stop(errors=1, then="ask")})
+_SPECS = {spec.digest: spec for spec in (_SPEC, _SPENT, _STOPPED, _ASKED, _TALKS, _ASKS)}
 _ROUNDS = (("look_up",), ("ship",), ("refund",), ("ask",), ("camera",), ("look_up", "ask"))
 _FIRST_ANSWER: dict[SuspensionKind, Decision] = {
     SuspensionKind.APPROVAL: Approve(),
@@ -95,6 +96,7 @@ _FIRST_ANSWER: dict[SuspensionKind, Decision] = {
     SuspensionKind.CLIENT_EXEC: Answer(1),
     SuspensionKind.LOST: Redispatch(),
     SuspensionKind.REVIEW: Review("allow"),
+    SuspensionKind.LIMIT: Approve(),
 }
 
 

@@ -220,8 +220,8 @@ def arguments_text(source: Event | None, tool_call_id: str) -> str:
     match source:
         case ModelAnswered():
             text = next((call.arguments for call in source.calls if call.tool_call_id == tool_call_id), "")
-        case SuspensionSettled(body=str() as body):
-            text = body
+        case SuspensionSettled(body=str() as text) | CallSuspended(own_arguments=str() as text):
+            pass
         case _:
             text = ""
     return text if text.strip() else "{}"

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from holdfast.client.access import AccessScope, Quotas
 from holdfast.conversation import Principal, SuspensionKind
-from holdfast.conversation.terms.decisions import OF_PEOPLE
+from holdfast.conversation.terms.decisions import OF_CALLS
 from holdfast.visible import without_hidden
 
 from .refusal import Refusal
@@ -99,7 +99,7 @@ class Caller:
 
     def check_grants(self) -> None:
         """Refuse a page that may not decide every kind of call: a grant reaches beyond the call that it is shown."""
-        if self.kinds is not None and not self.kinds.issuperset(OF_PEOPLE):
+        if self.kinds is not None and not self.kinds.issuperset(OF_CALLS):
             detail = f"this page may only decide {', '.join(sorted(self.kinds))}: it neither gives nor ends grants"
             raise Refusal(403, "not_permitted", detail, {"kind": None})
 

@@ -33,11 +33,12 @@ class PageTokenBody(Body):
         description="What the page may do; you need each of these scopes yourself. With `client`, but without `decide`, it "
         "settles only the calls that it has claimed.",
     )
-    kinds: list[Literal["approval", "elicitation", "client_exec", "lost", "review"]] = Field(
+    kinds: list[Literal["approval", "elicitation", "client_exec", "lost", "review", "limit"]] = Field(
         default=["elicitation", "client_exec"],
         min_length=1,
-        max_length=5,
-        description="The kinds of calls that it may decide; name `approval` only if the page's user is the approver.",
+        max_length=6,
+        description="The kinds of calls that it may decide; name `approval` only if the page's user is the approver, and "
+        "`limit` only if they may let a turn go on.",
     )
     ttl_s: float = Field(default=DEFAULT_S, ge=1, le=MOST_S, description="For how many seconds the token is valid.")
     principal: str | None = Field(

@@ -30,6 +30,7 @@ from holdfast.conversation import CallTarget, Principal, Status
 from holdfast.conversation.records import events as log
 from holdfast.conversation.records import live
 from holdfast.conversation.records.calls import ClaimView, Cut, PendingView
+from holdfast.conversation.records.event_base import Reached
 from holdfast.conversation.terms import parts
 from holdfast.error_codes import code_of
 from holdfast.errors import HoldfastError
@@ -119,7 +120,8 @@ EVENTS: Mapping[type[BaseModel], Row] = {
     parts.FilePart: Row("type file"),
     parts.FileData: Row("file_data file_url filename"),
     log.TurnStarted: Row(
-        "turn_id message_seq", hidden="spec_digest code max_model_calls traceparent counted ends_at waits budget"
+        "turn_id message_seq",
+        hidden="spec_digest code max_model_calls traceparent counted ends_at waits budget asks",
     ),
     log.ModelAnswered: Row(
         "effect_id content calls finish_reason input_tokens output_tokens reasoning provider model cached_tokens "
@@ -146,11 +148,12 @@ EVENTS: Mapping[type[BaseModel], Row] = {
         hidden="on_lost decided_at prompt rule rule_reason targets approvers ruling on_timeout share held_until",
     ),
     log.CallSuspended: Row(
-        f"approval suspension_id suspension_kind arguments_at expires_at batch_id {_CALL}",
-        f"arguments {_ASKED}",
+        f"approval suspension_id suspension_kind arguments_at expires_at batch_id reached {_CALL}",
+        f"arguments own_arguments {_ASKED}",
         "on_lost traceparent resume grants approvers message_at salt source on_timeout stage stage_at remind_at "
         "delegation share look_at claims",
     ),
+    Reached: Row("reason detail"),
     log.CallClaimed: Row(
         "tool_call_id suspension_id expires_at attempt principal", "client_id request_id", "noted on_detach look_at"
     ),

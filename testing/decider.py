@@ -8,6 +8,7 @@ from holdfast.agent import Agent
 from holdfast.client.results import AsyncPendingCall
 from holdfast.conversation import Decision
 from holdfast.conversation.terms.decisions import DECISIONS
+from holdfast.conversation.terms.stopping import LIMIT_TOOL, Then
 from holdfast.errors import ConfigurationError, InvalidDecision
 
 Deciding: TypeAlias = Callable[[AsyncPendingCall], Decision | Awaitable[Decision | None] | None]
@@ -16,6 +17,10 @@ Decide: TypeAlias = Deciding | Mapping[str, Decision | Deciding | None]
 """One function for all tools, or a decision or function for each."""
 
 FIX = f"give {DECISIONS}, or None to leave the call waiting"
+
+
+def _asks(agent: Agent) -> bool:
+    return agent.spec.stop is not None and agent.spec.stop.then is Then.ASK
 
 
 class Decider:
@@ -31,7 +36,9 @@ class Decider:
             raise ConfigurationError("decide", f"{type(decide).__name__} is no function and no mapping", fix)
         if isinstance(decide, Mapping):
             known = ", ".join(dict.fromkeys(tool.name for agent in agents for tool in agent.tools)) or "none"
-            unknown = sorted(str(name) for name in decide if not any(agent.tool(name) for agent in agents))
+            asking = {LIMIT_TOOL} if any(_asks(agent) for agent in agents) else set()
+            named = (name for name in decide if name not in asking)
+            unknown = sorted(str(name) for name in named if not any(agent.tool(name) for agent in agents))
             if unknown:
                 problem = f"agent {' or '.join(repr(agent.name) for agent in agents)} has no tool {', '.join(unknown)}"
                 raise ConfigurationError("decide", problem, f"name one of its tools: {known}")

@@ -12,9 +12,9 @@ from holdfast.agent import Agent, Rules, Tool, TurnContext
 from holdfast.agent.delegate import UNTOLD, Delegate
 from holdfast.conversation import AgentSpec, FailureReason, Limits, ModelFailed, ModelReplied, compaction
 from holdfast.conversation.ids import may_be_child
+from holdfast.conversation.records.event_base import Reached
 from holdfast.conversation.records.events import ConversationStarted, MessageAccepted
 from holdfast.conversation.records.proposed_call import ProposedCall
-from holdfast.conversation.records.state import Reached
 from holdfast.conversation.terms.grants import CallTarget
 from holdfast.conversation.terms.money import MOST_USD, nanos
 from holdfast.conversation.terms.overrides import problem_of

@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeVar
 from holdfast.actors.workers import ModelRequest
 from holdfast.agent import Agent
 from holdfast.conversation import AgentSpec, StopReason
-from holdfast.conversation.records.state import Reached
+from holdfast.conversation.records.event_base import Reached
 from holdfast.conversation.terms.money import NANOS, nanos
 from holdfast.conversation.terms.reply import FINAL_ANSWER
 from holdfast.conversation.terms.turn_stats import TurnStats

@@ -31,7 +31,7 @@ from holdfast.client.inbox.choices import (
     settled_as,
 )
 from holdfast.client.inbox.difference import difference
-from holdfast.client.inbox.kinds import EDIT, offered
+from holdfast.client.inbox.kinds import EDIT, kind_of, offered, takes_scope
 from holdfast.client.inbox.text import as_json
 from holdfast.client.results import AsyncPendingCall
 from holdfast.conversation import Approve, Decision, Receipt, Review
@@ -52,12 +52,12 @@ TICK_S, SETTLE_S = 5.0, 0.05
 """Seconds between looks at what time alone changes; and for which changes are collected before they are drawn."""
 ASKED: Mapping[str, tuple[Choice, str]] = {
     "approve": (APPROVE, "Reason, for the log; may be empty."),
-    "deny": (DENY, "Reason, for the agent."),
+    "deny": (DENY, ""),
     "fail": (FAIL, "What went wrong, for the agent."),
     "redispatch": (REDISPATCH, "Reason, for the log; may be empty."),
     "cancel": (CANCEL, "Reason, for the agent. The turn goes on without the call."),
 }
-"""The decisions that take one line, with what it is."""
+"""The decisions that take one line, with what it is; of a denial the call's kind says that."""
 OFFERED_BY = {"edit": EDIT, "answer": ANSWER.name, "review": REVIEW.name, "scope": APPROVE.name} | {
     name: choice.name for name, (choice, _) in ASKED.items()
 }
@@ -265,6 +265,8 @@ class Inbox(App[None]):
             shown = self._chosen
             if shown is None or marked or self._ended(shown) or (self._narrow and not self.screen.has_class("opened")):
                 return False
+            if action == "scope":
+                return takes_scope(shown.call)
             return action in OF_CALL or OFFERED_BY[action] in offered(shown.call)
         return True
 
@@ -338,6 +340,7 @@ class Inbox(App[None]):
         if self._chosen is None or made is None:
             return
         call, key = self._chosen.call, uuid.uuid4().hex
+        hint = hint or f"{kind_of(call).why}."
 
         async def decided(reason: str) -> str:
             if choice is FAIL and not reason.strip():

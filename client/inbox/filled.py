@@ -14,7 +14,7 @@ from holdfast.errors import InvalidDecision
 from .choices import ANSWER, APPROVE, CHOICES, FAIL, REDISPATCH, REVIEW, VERDICTS
 from .fields import ABSENT, Fields
 from .form import Form
-from .kinds import EDIT, kind_of, offered, opens_edited
+from .kinds import EDIT, kind_of, offered, opens_edited, takes_scope
 from .scopes import ScopeForm
 from .scopes import blank as blank_scope
 
@@ -65,7 +65,7 @@ def blank(call: PendingCall[Any], parameters: Any, *, edited: bool) -> Filled:
     found = offered(call)
     if EDIT in found and (edited or opens_edited(call)):
         return Filled(arguments=Fields.of(parameters, call.arguments, label="Arguments"))
-    scope = blank_scope(call) if APPROVE.name in found else None
+    scope = blank_scope(call) if takes_scope(call) else None
     if ANSWER.name not in found:
         return Filled(scope=scope)
     if call.questions is None:

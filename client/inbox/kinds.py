@@ -27,6 +27,7 @@ class Kind:
         label: Its name for people.
         effect: The effect of a decision; of an approval it depends on the answers that the tool accepts.
         machine: Whether an answer replaces a program's, so that an empty one is probably a mistake.
+        why: The name of the field for a denial's reason, which says who reads it.
         of_element: The decisions that the element of `holdfast.js` offers to the user of a page; empty if it offers none.
     """
 
@@ -34,6 +35,7 @@ class Kind:
     label: str
     effect: str = ""
     machine: bool = False
+    why: str = "Reason, for the agent"
     of_element: Sequence[Choice] = ()
 
     @property
@@ -75,6 +77,14 @@ _ALL = (
         "may take effect twice, unless it uses its idempotency key.",
         machine=True,
     ),
+    Kind(
+        SuspensionKind.LIMIT,
+        "Limit",
+        "The turn has reached a bound of its agent. If approved, it goes on for as much again, and no longer. If denied, it "
+        "ends with what the agent has said so far.",
+        why="Why it ends, for the log",
+        of_element=(APPROVE, DENY),
+    ),
 )
 KINDS: Mapping[str, Kind] = {kind.name: kind for kind in _ALL}
 UNREADABLE = Kind("unreadable", "Unreadable", "Not all of this call can be read here.")
@@ -112,6 +122,11 @@ def shared(calls: Sequence[PendingCall[Any]]) -> list[Choice]:
     takes = [offered(call) for call in calls]
     found = frozenset.intersection(*takes) if takes else frozenset[str]()
     return [choice for choice in CHOICES.values() if choice.made is not None and choice.name in found]
+
+
+def takes_scope(call: PendingCall[Any]) -> bool:
+    """Whether an approval of a call may allow later calls, too; none lets a turn go on."""
+    return APPROVE.name in offered(call) and kind_of(call).name != SuspensionKind.LIMIT
 
 
 def opens_edited(call: PendingCall[Any]) -> bool:

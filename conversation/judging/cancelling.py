@@ -1,27 +1,17 @@
 """Ending what waits: by a cancellation, or the conversation's end."""
 
 from holdfast.conversation.ids import is_turn_id, turn_id
-from holdfast.conversation.records.calls import Call
 from holdfast.conversation.records.commands import CancelPending, CancelTurn, End
 from holdfast.conversation.records.events import Ended, PendingCancelled, SettledBy, TurnCancelled, TurnStarted
 from holdfast.conversation.records.idempotency import IdempotencyRecord, request_key
 from holdfast.conversation.records.state import State
-from holdfast.conversation.terms.decisions import SuspensionKind
 from holdfast.conversation.terms.presence import check_client_id
-from holdfast.conversation.terms.spec import Executor
 from holdfast.errors import InvalidInput, TurnNotFound
 
-from .draft import Draft, check_words
-from .judgement import Cancelled, Judgement
+from .cancelled import why_cancelled
+from .judgement import Cancelled, Draft, Judgement, check_words
 from .leaving import LEFT, left_behind
 from .progress import advance, give_up
-
-CANCELLED = "cancelled before it was answered; it did not run"
-CANCELLED_RUN = "cancelled while it ran; it may or may not have taken effect"
-CANCELLED_CLIENT = "cancelled before the client reported a result; it may or may not have taken effect"
-AT_CLIENTS = (SuspensionKind.CLIENT_EXEC, SuspensionKind.LOST)
-"""The kinds of suspension in which a client's call may have been executed."""
-CANCELLED_AGENT = "cancelled before the agent that was asked answered; what it did until then stands"
 
 
 def cancel(state: State, command: CancelTurn) -> Judgement:
@@ -68,22 +58,6 @@ def end(state: State, command: End) -> Judgement:
         cancel_turn(draft, None)
     seq = draft.emit(Ended(at=command.now, request_id=command.request_id, principal=command.principal))
     return draft.done(draft.receipt(seq))
-
-
-def why_cancelled(call: Call, reason: str = "") -> str:
-    """The error text that tells the model why a call was cancelled, and whether it may have run.
-
-    A lost run may have taken effect, and so may a client's call, whose execution Holdfast does not see. An agent that was asked
-    may have done a part.
-    """
-    kind = None if call.suspension is None else call.suspension.kind
-    if call.executor is Executor.CLIENT:
-        what = CANCELLED_CLIENT if call.claims or kind in AT_CLIENTS else CANCELLED
-    elif kind is SuspensionKind.DELEGATE:
-        what = CANCELLED_AGENT
-    else:
-        what = CANCELLED_RUN if call.attempt else CANCELLED
-    return f"{what}: {reason}" if reason else what
 
 
 def _ending(state: State, command: CancelTurn | End) -> Draft:

@@ -13,10 +13,9 @@ from holdfast.conversation.terms.spec import OnLost
 from holdfast.conversation.text.envelope import failure
 from holdfast.errors import InvalidInput, StaleCall, StaleReason
 
-from .cancelling import why_cancelled
+from .cancelled import why_cancelled
 from .deciding import claimed
-from .draft import Draft, check_words
-from .judgement import ClaimReceipt, Judgement
+from .judgement import ClaimReceipt, Draft, Judgement, check_words
 from .leaving import LEFT, left_behind
 from .noting import noted
 from .progress import (

@@ -8,8 +8,7 @@ from holdfast.conversation.records.events import Compacted, SummaryFailed
 from holdfast.conversation.records.state import State
 from holdfast.conversation.text import jsontext
 
-from .draft import drafted
-from .judgement import Judgement
+from .judgement import Judgement, drafted
 from .table import LATE
 
 MISPLACED = "the boundary of a summary is {}, not one behind {} and up to {}"

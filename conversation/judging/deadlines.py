@@ -15,10 +15,9 @@ from holdfast.conversation.text.envelope import failure
 from holdfast.errors import InvalidDecision, InvalidInput, StaleCall, StaleReason
 
 from . import clients, noting, stopping
-from .cancelling import why_cancelled
+from .cancelled import why_cancelled
 from .deciding import Fitted, check_permitted, fit, follow
-from .draft import Draft, check_words
-from .judgement import Judgement
+from .judgement import Draft, Judgement, check_words
 from .progress import OF_TOOL, advance, finish, give_up, settled, stop
 
 NO_ANSWER = {
@@ -26,6 +25,7 @@ NO_ANSWER = {
     SuspensionKind.ELICITATION: "the user did not respond in time",
     SuspensionKind.CLIENT_EXEC: "the client did not respond in time",
     SuspensionKind.REVIEW: "nobody reviewed this in time (the user did not respond)",
+    SuspensionKind.LIMIT: "nobody let the turn go on in time",
     SuspensionKind.DELEGATE: "the agent that was asked did not answer in time",
     SuspensionKind.LOST: "outcome unknown: the worker was lost while this call ran, and nobody said in time what became of it",
 }
@@ -62,12 +62,18 @@ def wake(state: State, command: Wake) -> Judgement:
 
 
 def _stop_in_time(draft: Draft) -> None:
-    """Stop a turn that has gone on for too long: what runs and what waits ends, as of a turn that is cancelled."""
+    """Stop a turn that has gone on for too long: what runs and what waits ends, as of a turn that is cancelled.
+
+    One that asks first does so while runs and waits go on; a model call ends before.
+    """
     turn = draft.state.turn
     reached = None if turn is None else stopping.by_time(turn, draft.spec, draft.now)
-    if reached is None:
+    if turn is None or reached is None:
         return
-    for call in draft.state.calls.open():
+    asks = stopping.asks_first(turn)
+    if asks and draft.calls_model:
+        return
+    for call in () if asks else draft.state.calls.open():
         why = why_cancelled(call, stopping.CUT_SHORT.format(reached.detail))
         give_up(draft, call, why, by=SettledBy.CANCELLATION)
     stop(draft, reached)
@@ -76,7 +82,7 @@ def _stop_in_time(draft: Draft) -> None:
 def _due_at(state: State, again: Mapping[str, int]) -> int | None:
     """When something is due (ms UTC), if the clients for these calls are looked after again at these times."""
     times = [one.due_at for one in state.delayed[:1]]
-    times += [] if state.turn is None or state.turn.due_at is None else [state.turn.due_at]
+    times += [] if state.turn_due_at is None else [state.turn_due_at]
     for call in (*state.calls.awaiting(), *state.calls.held()):
         at, one = again.get(call.tool_call_id), call.suspension
         due_at = call.due_at if at is None or one is None else min(at, one.expires_at)
@@ -97,7 +103,7 @@ def escalate(state: State, command: EscalateCall) -> Judgement:
         check_permitted(Draft(state, command), call)
     if command.now >= suspension.expires_at:
         raise StaleCall(state.conversation_id, call.tool_call_id, StaleReason.EXPIRED)
-    if suspension.kind not in OF_TOOL | {SuspensionKind.REVIEW}:
+    if suspension.kind not in OF_TOOL | {SuspensionKind.REVIEW, SuspensionKind.LIMIT}:
         raise InvalidInput("call", WITHOUT_STAGES, "decide or cancel the call")
     if not command.approvers.fits:
         raise InvalidInput("approvers", "the names are too long together", "name a role instead")

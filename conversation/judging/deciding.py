@@ -33,11 +33,10 @@ from holdfast.conversation.text.envelope import failure, reviewed, success
 from holdfast.conversation.text.jsontext import JsonText
 from holdfast.errors import AlreadyVoted, BatchRefused, HoldfastError, InvalidDecision, NotPermitted, StaleCall, StaleReason
 
-from .cancelling import why_cancelled
-from .draft import Draft, check_words, drafted
+from .cancelled import why_cancelled
 from .granting import check_room, give, release
-from .judgement import Judgement, Receipt, Receipts
-from .progress import advance, begin, finish, go_on, is_edited, settled, suspend
+from .judgement import Draft, Judgement, Receipt, Receipts, check_words, drafted
+from .progress import advance, ask_again, begin, finish, go_on, is_edited, settled, suspend
 
 MOST = 1000
 """How many decisions one command may bring."""
@@ -254,12 +253,24 @@ def _check_accepted(
         raise InvalidDecision("decision", problem, f"decide {' or '.join(takes)}")
     if ruling.kind is not DecisionKind.APPROVE:
         return
+    if suspension.kind is SuspensionKind.LIMIT:
+        _check_extension(ruling)
+        return
     if ruling.body is not None and Choice.EDIT not in tool.decisions:
         problem = f"{tool.name} lets nobody edit its arguments (Tool.decisions)"
         raise InvalidDecision("decision.arguments", problem, "leave them out, or decide otherwise")
     if ruling.body is None and Choice.APPROVE not in tool.decisions and not edited:
         problem = f"{tool.name} is approved only with edited arguments (Tool.decisions)"
         raise InvalidDecision("decision.arguments", problem, "give them")
+
+
+def _check_extension(ruling: DecisionRecord) -> None:
+    """Refuse an approval that says by how much a turn goes on, or lets later turns go on."""
+    if ruling.body is not None:
+        problem = "a turn goes on for as much again as its bound says"
+        raise InvalidDecision("decision.arguments", problem, "leave them out")
+    if ruling.scope is not None:
+        raise InvalidDecision("decision.scope", "no grant can replace this decision", "approve this call alone")
 
 
 def _check_review(body: Any) -> None:
@@ -395,6 +406,9 @@ def _asked_anew(draft: Draft, fitted: Fitted) -> Fitted:
 def follow(draft: Draft, fitted: Fitted, seq: int, *, by: SettledBy | None = None) -> None:
     """Carry the decision at `seq` out. `by` is what gave an answer, if no person did."""
     call, ruling, value, call_id = fitted.call, fitted.ruling, fitted.value, fitted.call.tool_call_id
+    if fitted.suspension.kind is SuspensionKind.LIMIT:
+        ask_again(draft)
+        return
     at_client = fitted.suspension.kind is SuspensionKind.CLIENT_EXEC
     if call.passes(fitted.suspension, ruling.kind):
         if fitted.suspension.kind is SuspensionKind.REVIEW:

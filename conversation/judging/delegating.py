@@ -12,8 +12,7 @@ from holdfast.conversation.records.state import State
 from holdfast.conversation.terms.spec import Limits, ToolSpec
 from holdfast.conversation.text import jsontext
 
-from .draft import Draft
-from .judgement import Judgement
+from .judgement import Draft, Judgement
 from .progress import levels
 
 KEPT = 2

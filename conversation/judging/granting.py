@@ -14,8 +14,7 @@ from holdfast.conversation.terms.principal import Proof
 from holdfast.conversation.terms.rule_verdict import RuleEffect, RuleVerdict
 from holdfast.errors import InvalidDecision, InvalidInput
 
-from .draft import Draft, check_words
-from .judgement import Judgement
+from .judgement import Draft, Judgement, check_words
 from .progress import advance, go_on, granted, settled
 
 MAY_NOT = "the giver of the grant may no longer decide this call"

@@ -20,8 +20,7 @@ from holdfast.conversation.text import jsontext
 from holdfast.errors import ConversationBusy, InvalidInput, InvalidMessage, NotQueued, QueueFull, StaleCall, StaleReason
 
 from .cancelling import cancel_turn
-from .draft import Draft
-from .judgement import Interrupted, Judgement
+from .judgement import Draft, Interrupted, Judgement
 
 LATEST_MS = 366 * 86_400_000
 """How far ahead (ms) a message may be delayed."""

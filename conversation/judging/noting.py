@@ -9,8 +9,7 @@ from holdfast.conversation.terms.stages import LONGEST_S
 from holdfast.errors import InvalidInput, NotPermitted
 
 from .deciding import stale
-from .draft import Draft, check_words
-from .judgement import Judgement
+from .judgement import Draft, Judgement, check_words
 
 MOST_NOTES = 64
 """How many votes, assignments, comments and escalations a suspension may have before it takes no more of them from people: the

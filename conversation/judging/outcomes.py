@@ -17,7 +17,7 @@ from holdfast.conversation.records.commands import (
     RunSuspended,
     TurnPrepared,
 )
-from holdfast.conversation.records.event_base import FailureReason, StopReason
+from holdfast.conversation.records.event_base import FailureReason, Reached, StopReason
 from holdfast.conversation.records.events import (
     ContextOverflowed,
     ModelAnswered,
@@ -28,7 +28,7 @@ from holdfast.conversation.records.events import (
 )
 from holdfast.conversation.records.idempotency import call_key
 from holdfast.conversation.records.proposed_call import ProposedCall
-from holdfast.conversation.records.state import Reached, State, Turn
+from holdfast.conversation.records.state import State, Turn
 from holdfast.conversation.terms import questions
 from holdfast.conversation.terms.approvers import MOST_BYTES, joined
 from holdfast.conversation.terms.budget import Exceeded, Per
@@ -37,12 +37,12 @@ from holdfast.conversation.terms.grants import LONGEST_VALUE, MOST_TARGETS, Call
 from holdfast.conversation.terms.reply import FINAL_ANSWER, MISFIT, MOST_REPAIRS
 from holdfast.conversation.terms.rule_verdict import RuleEffect, RuleVerdict
 from holdfast.conversation.terms.spec import AgentSpec, Approval, Executor, OnLost, ToolSpec
+from holdfast.conversation.terms.stopping import Then
 from holdfast.conversation.text import jsontext, schema
 from holdfast.conversation.text.envelope import failure, success
 
 from . import delegating, granting, shaping, stopping
-from .draft import Draft, drafted
-from .judgement import Judgement
+from .judgement import Draft, Judgement, drafted
 from .progress import (
     advance,
     asks,
@@ -142,9 +142,10 @@ def _stops(spec: AgentSpec | None, now: int) -> dict[str, Any]:
     """What the beginning of a turn says of its agent's `Stop`."""
     if spec is None or spec.stop is None:
         return {}
-    if spec.stop.timeout_s is None:
-        return {"counted": True}
-    return {"counted": True, "ends_at": now + max(round(spec.stop.timeout_s * 1000), 1), "waits": spec.stop.waits}
+    said: dict[str, Any] = {"counted": True, "asks": spec.stop.then is Then.ASK}
+    if spec.stop.timeout_s is not None:
+        said |= {"ends_at": now + max(round(spec.stop.timeout_s * 1000), 1), "waits": spec.stop.waits}
+    return said
 
 
 def model_replied(state: State, command: ModelReplied) -> Judgement:
@@ -182,6 +183,9 @@ def model_replied(state: State, command: ModelReplied) -> Judgement:
     elif stopped is not None and (proposed or not command.content):
         _cut_off(draft, proposed, stopped)
     elif proposed and (reached := _reached(draft)):
+        if stopping.asks_first(draft.state.turn):
+            _take_up(draft, proposed, seq, stopped=True)
+            proposed = {}
         stop(draft, reached, proposed)
     elif proposed or command.finish_reason == PAUSED:
         _take_up(draft, proposed, seq)
@@ -207,12 +211,15 @@ def _cut_off(draft: Draft, proposed: Mapping[str, ProposedCall], stopped: StopRe
     """Go on after an answer that is cut off inside its calls, or fail the turn. None of the calls runs."""
     turn, words = draft.state.turn, CUT_OFF.format(stopped)  # nothing shows where the last call is cut off
     goes_on = turn is not None and 0 < turn.cut <= MOST_CUT and turn.model_calls < turn.max_model_calls
-    if goes_on and (reached := _reached(draft)):
+    reached = _reached(draft) if goes_on else None
+    if reached is not None and not stopping.asks_first(draft.state.turn):
         stop(draft, reached, proposed)
         return
     for call_id in proposed:
         finish(draft, call_id, failure(SMALLER.format(words) if goes_on else words), by=SettledBy.REFUSAL)
-    if goes_on:
+    if reached is not None:
+        stop(draft, reached)
+    elif goes_on:
         advance(draft)
     else:
         fail(draft, FRUITLESS[stopped], FailureReason(stopped.value))
@@ -224,7 +231,9 @@ def _shaped(draft: Draft, proposed: Iterable[str], misfit: str) -> None:
     if turn is None:
         return
     more = turn.model_calls < turn.max_model_calls
-    if misfit and turn.misfits <= MOST_REPAIRS and more and (reached := _reached(draft)):
+    again = misfit and turn.misfits <= MOST_REPAIRS and more
+    reached = _reached(draft) if again else None
+    if reached is not None and not stopping.asks_first(draft.state.turn):
         stop(draft, reached, proposed)
         return
     for call_id in proposed:
@@ -233,7 +242,9 @@ def _shaped(draft: Draft, proposed: Iterable[str], misfit: str) -> None:
     if not misfit:
         if not more or turn.is_overdue(draft.now) or not join(draft):
             draft.emit(TurnCompleted(at=draft.now, turn_id=turn.turn_id, reply_seq=turn.answered_at))
-    elif turn.misfits <= MOST_REPAIRS and more:
+    elif reached is not None:
+        stop(draft, reached)
+    elif again:
         advance(draft)
     else:
         words = shaping.FAILED if turn.misfits > MOST_REPAIRS else shaping.UNREPAIRED
@@ -406,8 +417,8 @@ def _bytes(text: str | None) -> int:
     return 0 if text is None else len(text.encode("utf-8", "replace"))
 
 
-def _take_up(draft: Draft, proposed: Mapping[str, ProposedCall], seq: int) -> None:
-    """Take up the calls of the answer at `seq`; unusable ones get an error result at once."""
+def _take_up(draft: Draft, proposed: Mapping[str, ProposedCall], seq: int, *, stopped: bool = False) -> None:
+    """Take up the calls of the answer at `seq`; unusable ones get an error result at once. `stopped`: the others are held."""
     calls = {call_id: _usable(draft, call_id, one, seq) for call_id, one in proposed.items()}
     wanted = [call for call in calls.values() if isinstance(call, Call) and call.executor is Executor.AGENT]
     calls |= delegating.shared(draft, wanted)
@@ -419,7 +430,9 @@ def _take_up(draft: Draft, proposed: Mapping[str, ProposedCall], seq: int) -> No
                 by = one.ruled
                 ruled: dict[str, Any] = {} if by is None else {"rule_reason": by.reason, "on_timeout": by.on_timeout}
                 ruling = ruling_at_proposal(draft.state, draft.spec, call, one)
-                take(draft, call, prompt=one.prompt, arguments=one.arguments, hold=asked, ruling=ruling, **ruled)
+                take(
+                    draft, call, prompt=one.prompt, arguments=one.arguments, hold=asked, stopped=stopped, ruling=ruling, **ruled
+                )
             case RuleVerdict():
                 deny(draft, call_id, call)
             case str():

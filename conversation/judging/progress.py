@@ -8,9 +8,9 @@ from typing import Any
 
 from holdfast.conversation.ids import child_id, suspension_id
 from holdfast.conversation.log.transcript import PAUSED
-from holdfast.conversation.records.calls import Call
+from holdfast.conversation.records.calls import Call, CallStatus
 from holdfast.conversation.records.commands import ModelReplied, RunSuspended
-from holdfast.conversation.records.event_base import FailureReason
+from holdfast.conversation.records.event_base import FailureReason, Reached
 from holdfast.conversation.records.events import (
     CallHeld,
     CallResolved,
@@ -23,7 +23,7 @@ from holdfast.conversation.records.events import (
     TurnCompleted,
     TurnFailed,
 )
-from holdfast.conversation.records.state import Reached, State
+from holdfast.conversation.records.state import State, Turn
 from holdfast.conversation.terms.decisions import DecisionRecord, SuspensionKind
 from holdfast.conversation.terms.delegation import Delegation
 from holdfast.conversation.terms.grants import covering, tool_target
@@ -31,12 +31,14 @@ from holdfast.conversation.terms.principal import Principal
 from holdfast.conversation.terms.rule_verdict import RuleVerdict
 from holdfast.conversation.terms.spec import AgentSpec, Approval, Choice, Execution, Executor, Limits, ToolSpec
 from holdfast.conversation.terms.stages import NOTHING, OnTimeout
+from holdfast.conversation.terms.stopping import LIMIT_TOOL
 from holdfast.conversation.text import jsontext
 from holdfast.conversation.text.envelope import edited, failure
 from holdfast.conversation.text.jsontext import JsonText
 
 from . import stopping
-from .draft import Draft
+from .cancelled import why_cancelled
+from .judgement import Draft
 
 OF_TOOL = frozenset({SuspensionKind.APPROVAL, SuspensionKind.ELICITATION, SuspensionKind.LOST})
 """The kinds of suspension at whose deadline follows what their tool says, unless who asks says something else."""
@@ -55,6 +57,7 @@ def take(
     prompt: str | None,
     arguments: str,
     hold: bool,
+    stopped: bool = False,
     rule_reason: str = "",
     ruling: DecisionRecord | None = None,
     on_timeout: OnTimeout | None = None,
@@ -63,10 +66,10 @@ def take(
 
     `prompt` is the question to a person, `rule_reason` why a rule asks and `on_timeout` what it says of the deadline,
     `arguments` a text that identifies the arguments, `ruling` the decision of an unattended conversation. A call is held if
-    another one goes first, or, with `hold`, if others must be decided first.
+    another one goes first, or, with `hold`, if others must be decided first; with `stopped`, until the turn may go on.
     """
     execution = _execution(draft.spec)
-    behind = execution is Execution.SEQUENTIAL and draft.state.calls.any_open
+    behind = stopped or (execution is Execution.SEQUENTIAL and draft.state.calls.any_open)
     if behind or (execution is Execution.BATCH and hold and not asks(draft, call)):
         _hold(draft, call, prompt=prompt, rule_reason=rule_reason, ruling=ruling, on_timeout=on_timeout)
     else:
@@ -103,8 +106,9 @@ def begin(draft: Draft, call: Call, **asked: Any) -> None:
 
 
 def go_on(draft: Draft, call: Call) -> None:
-    """Go on with an approved call: at once, or when all calls of its batch are decided."""
-    if _execution(draft.spec) is Execution.BATCH and _undecided(draft):
+    """Go on with an approved call: at once, when all calls of its batch are decided, or when its turn may go on."""
+    stopped = draft.state.turn is not None and draft.state.turn.asking is not None
+    if stopped or (_execution(draft.spec) is Execution.BATCH and _undecided(draft)):
         _hold(draft, call)
     else:
         begin(draft, call)
@@ -180,11 +184,16 @@ def settled(draft: Draft, call: Call, by: SettledBy, ruling: DecisionRecord | No
 
 
 def give_up(draft: Draft, call: Call, why: str, *, by: SettledBy, principal: Principal | None = None) -> None:
-    """Settle an open call that expired or was cancelled (by `principal`), and its suspension if it has one."""
+    """Settle an open call that expired or was cancelled (by `principal`), and its suspension if it has one.
+
+    One that asks whether its turn may go on has no result, since the model does not know of it.
+    """
     source = ""
     if call.suspension is not None:
         source = call.suspension.source
         settled(draft, call, by, principal=principal)
+        if call.suspension.kind is SuspensionKind.LIMIT:
+            return
     finish(draft, call.tool_call_id, failure(why, source=source), by=by)
 
 
@@ -201,12 +210,14 @@ def suspend(
     on_timeout: OnTimeout | None = None,
     stage: int = 0,
     stage_at: int = 0,
+    reached: Reached | None = None,
 ) -> None:
     """Suspend a call, for the first or a later time.
 
     `arguments` is a text that identifies the arguments shown (default: their `seq`). `asked` is what the call's own body asks
     for, `rule_reason` why a rule asks for an approval, `expires_at` the deadline if it is not that of the limits, `on_timeout`
-    what a rule says of the deadline, `stage` how many escalations there were, and `stage_at` when the last one was.
+    what a rule says of the deadline, `stage` how many escalations there were, and `stage_at` when the last one was. A turn
+    asks about a bound that it has `reached`: then `arguments` is the JSON text of the call's own.
     """
     tool, elsewhere = draft.tool_of(call), kind in CARRIED_OUT_BY.values()
     timeout_s = _timeout_s(tool, draft.command.limits, kind)
@@ -225,6 +236,8 @@ def suspend(
         said |= {"on_timeout": on_timeout, "stage": stage, "stage_at": stage_at}
     if asked is not None:
         said |= _of_review(asked, draft.now, timeout_s)
+    if reached is not None:
+        said |= {"reached": reached, "own_arguments": arguments, "batch_id": ""}
     said["expires_at"] = draft.capped(said["expires_at"])
     terms = said.get("on_timeout") or (tool.on_timeout if kind in OF_TOOL else NOTHING)
     said["remind_at"] = terms.remind_at(draft.now, said["expires_at"])
@@ -241,9 +254,8 @@ def suspend(
             suspension_id=suspended,
             suspension_kind=kind,
             traceparent=draft.command.trace,
-            batch_id=draft.batch_id,
             message_at=0 if draft.state.turn is None else draft.state.turn.message_seq,
-            **said,
+            **{"batch_id": draft.batch_id} | said,
         )
     )
 
@@ -309,9 +321,14 @@ def advance(draft: Draft) -> None:
     """Let held calls begin whose turn it is. Once no call is open, the turn goes on: steered messages join it.
 
     It fails if its model calls are used up. A model call that goes on is not disturbed, and nothing follows on the last one.
+    Nothing begins while the turn asks whether it may go on, and it ends if it may not.
     """
     turn = draft.state.turn
     if turn is None or turn.stopping is not None:
+        return
+    if turn.asking is not None:
+        if turn.question is None:
+            _end_stopped(draft, turn.asking)
         return
     for call in _ready(draft):
         begin(draft, call, **_held(draft, call))
@@ -342,20 +359,65 @@ def join(draft: Draft) -> bool:
 
 
 def stop(draft: Draft, reached: Reached, calls: Iterable[str] = ()) -> None:
-    """End the current turn by the agent's `Stop`, at once or after the model's last words.
+    """End the current turn by the agent's `Stop`: at once, after the model's last words, or if a person lets it go on no more.
 
-    These calls of its last answer do not run.
+    These calls of its last answer do not run. There are none if the turn asks first: then they are held.
     """
     turn = draft.state.turn
     if turn is None:
+        return
+    if stopping.asks_first(turn):
+        ask(draft, turn, reached)
         return
     for call_id in calls:
         finish(draft, call_id, failure(stopping.NOT_RUN.format(reached.detail)), by=SettledBy.REFUSAL)
     if turn.stopping is None and stopping.asks_for_last_words(turn, draft.spec):
         draft.emit(StopReached(at=draft.now, turn_id=turn.turn_id, reason=reached.reason, detail=reached.detail))
         return
-    about = {"turn_id": turn.turn_id, "reply_seq": turn.answered_at}
-    draft.emit(TurnCompleted(at=draft.now, **about, stopped=reached.reason, detail=reached.detail))
+    _complete(draft, reached)
+
+
+def ask(draft: Draft, turn: Turn, reached: Reached) -> None:
+    """Suspend a call of Holdfast's own, which the model is not told of, until a person says whether the turn may go on."""
+    asking = turn.model_copy(update={"asking": reached, "questions": turn.questions + 1})
+    call = Call(
+        tool_call_id=asking.question_id,
+        tool=LIMIT_TOOL,
+        approval=Approval.REQUIRED,
+        status=CallStatus.AWAITING,
+        arguments_at=draft.state.seq + 1,
+    )
+    shown = stopping.shown(turn, draft.spec, reached)
+    prompt = stopping.MAY_GO_ON.format(reached.detail)
+    suspend(draft, call, SuspensionKind.LIMIT, prompt=prompt, arguments=shown, reached=reached)
+
+
+def ask_again(draft: Draft) -> None:
+    """Ask about the next bound that the calls of the last answer reach, once the turn may go on beyond another one."""
+    turn = draft.state.turn
+    if turn is None or turn.asking is not None:
+        return
+    reached = stopping.by_answer(turn, draft.spec, draft.now)
+    if reached is not None:
+        stop(draft, reached)
+
+
+def _end_stopped(draft: Draft, reached: Reached) -> None:
+    """End a turn that may not go on, and with it what still runs, waits or is held."""
+    for call in draft.state.calls.open():
+        if call.status is CallStatus.HELD:
+            finish(draft, call.tool_call_id, failure(stopping.NOT_RUN.format(reached.detail)), by=SettledBy.REFUSAL)
+        else:
+            give_up(draft, call, why_cancelled(call, stopping.CUT_SHORT.format(reached.detail)), by=SettledBy.CANCELLATION)
+    _complete(draft, reached)
+
+
+def _complete(draft: Draft, reached: Reached) -> None:
+    """Complete the turn with the model's last answer."""
+    turn = draft.state.turn
+    if turn is not None:
+        about = {"turn_id": turn.turn_id, "reply_seq": turn.answered_at}
+        draft.emit(TurnCompleted(at=draft.now, **about, stopped=reached.reason, detail=reached.detail))
 
 
 def fail(draft: Draft, error: str, reason: FailureReason | None, *, until: int = 0) -> None:
@@ -370,7 +432,8 @@ def _ready(draft: Draft) -> tuple[Call, ...]:
         case Execution.SEQUENTIAL:
             found = () if calls.any_running or calls.any_awaiting else calls.held()[:1]
         case Execution.BATCH:
-            found = () if _undecided(draft) else calls.held()
+            first = tuple(call for call in calls.held() if asks(draft, call))
+            found = () if _undecided(draft) else first or calls.held()
         case Execution.PARALLEL:
             found = calls.held()
     return tuple(call for call in found if call.held_until <= draft.now)
@@ -386,7 +449,7 @@ def _execution(spec: AgentSpec | None) -> Execution:
 
 def _timeout_s(tool: ToolSpec, limits: Limits, kind: SuspensionKind) -> float:
     match kind:
-        case SuspensionKind.APPROVAL | SuspensionKind.LOST | SuspensionKind.REVIEW:
+        case SuspensionKind.APPROVAL | SuspensionKind.LOST | SuspensionKind.REVIEW | SuspensionKind.LIMIT:
             return tool.approval_timeout_s or limits.approval_timeout_s
         case SuspensionKind.ELICITATION:
             return tool.answer_timeout_s or limits.answer_timeout_s

@@ -11,8 +11,7 @@ from holdfast.conversation.text.jsontext import JsonText
 from holdfast.errors import InvalidInput, NotPermitted
 
 from .deciding import stale
-from .draft import drafted
-from .judgement import Judgement
+from .judgement import Judgement, drafted
 from .progress import advance, finish, settled
 
 TOO_LONG = "the answer has {} bytes, {} are allowed (Limits.result_bytes)"

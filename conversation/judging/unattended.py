@@ -11,19 +11,20 @@ from holdfast.conversation.records.events import CallHeld, CallSuspended, Event,
 from holdfast.conversation.records.proposed_call import ProposedCall
 from holdfast.conversation.records.state import State
 from holdfast.conversation.terms import questions
-from holdfast.conversation.terms.decisions import FIRST_WORDS, DecisionKind, DecisionRecord
+from holdfast.conversation.terms.decisions import FIRST_WORDS, DecisionKind, DecisionRecord, SuspensionKind
 from holdfast.conversation.terms.spec import AgentSpec, Approval, Executor, ToolSpec, UnattendedApprovals, UnattendedQuestions
 from holdfast.conversation.text import jsontext
 from holdfast.conversation.text.envelope import failure, success
 from holdfast.errors import InvalidDecision
 
 from .deciding import Fitted, fit
-from .draft import Draft
-from .judgement import Judgement
+from .judgement import Draft, Judgement
 from .progress import advance, finish, go_on, settled
 
+_DECIDED = FIRST_WORDS | {SuspensionKind.LIMIT}
 NOBODY = "nobody attends this conversation"
-# Only approvals and elicitations are decided here. Reviews and lost runs still ask a person, and client calls are the client's.
+# Approvals and elicitations are decided here, and a turn that asks whether it may go on. Reviews and lost runs still ask a
+# person, and client calls are the client's.
 
 
 def ruling_at_proposal(state: State, spec: AgentSpec | None, call: Call, proposed: ProposedCall) -> DecisionRecord | None:
@@ -45,7 +46,7 @@ def followed(before: State, command: Command, judgement: Judgement) -> Judgement
         upto = len(draft.events)
         draft.command = _with_events(before, command, draft.events)
         for event in draft.events[place:upto]:
-            if isinstance(event, CallSuspended) and event.suspension_kind in FIRST_WORDS:
+            if isinstance(event, CallSuspended) and event.suspension_kind in _DECIDED:
                 _decide(draft, event, _ruling(before, draft.command, draft.events, event))
         if len(draft.events) == upto:
             break
@@ -62,6 +63,8 @@ def _with_events(before: State, command: Command, events: list[Event]) -> Comman
 
 
 def _ruling(before: State, command: Command, events: list[Event], asked: CallSuspended) -> DecisionRecord | None:
+    if asked.suspension_kind is SuspensionKind.LIMIT:
+        return None if command.spec is None else _about_approval(command.spec, None)
     for entry in command.read.values():
         if isinstance(entry, CallHeld) and entry.tool_call_id == asked.tool_call_id:
             return entry.ruling
@@ -109,6 +112,8 @@ def _decide(draft: Draft, asked: CallSuspended, ruling: DecisionRecord | None) -
 
 def _follow(draft: Draft, fitted: Fitted, seq: int) -> None:
     call, ruling = fitted.call, fitted.ruling
+    if fitted.suspension.kind is SuspensionKind.LIMIT:
+        return
     resumed = call.resumed + (call.attempt > 0)  # an attempt that was suspended at its dispatch never began
     decided = call.model_copy(update={"decided_at": seq, "held_at": 0, "resumed": resumed})
     match ruling.kind:

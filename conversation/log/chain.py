@@ -118,6 +118,10 @@ class ChainCheck:
     def _suspended(self, seq: int, event: CallSuspended) -> None:
         ordinal = self._asked[event.tool_call_id] = self._asked.get(event.tool_call_id, 0) + 1
         self._shown[event.suspension_id] = _Shown(seq, shown_digest(event), event.tool)
+        if event.own_arguments is not None:
+            if event.suspension_id != suspension_id(self.conversation_id, event.tool_call_id, ordinal, event.own_arguments):
+                self.note(seq, f"the arguments of {event.tool_call_id} are not those that its suspension stands for")
+            return
         text = self._arguments.get(event.tool_call_id)
         if event.arguments_at != self._answered_at or text is None or event.suspension_kind not in _BOUND:
             return

@@ -7,10 +7,10 @@ from typing import Any, Literal, assert_never
 from holdfast.conversation.ids import payload_digest
 from holdfast.conversation.records import events
 from holdfast.conversation.records.calls import Call, CallStatus, ClientClaim, Snoozed, Suspension, Vote
-from holdfast.conversation.records.event_base import ChainLink, OfTurn, StopReason, Used
+from holdfast.conversation.records.event_base import ChainLink, OfTurn, Reached, StopReason, Used
 from holdfast.conversation.records.events import Event, SettledBy
 from holdfast.conversation.records.rounds import NO_CALLS, WaitsFor
-from holdfast.conversation.records.state import LastTurn, Queued, Reached, State, Turn
+from holdfast.conversation.records.state import LastTurn, Queued, State, Turn
 from holdfast.conversation.terms.approvers import gave, with_fulfilled
 from holdfast.conversation.terms.budget import Per, Spent
 from holdfast.conversation.terms.decisions import DecisionKind, SuspensionKind
@@ -33,8 +33,8 @@ def evolve(state: State, event: Event) -> State:
 
 
 def _timed(state: State, turn: Turn, at: int) -> State:
-    """The state with the time of its turn, which stands still while it waits for people."""
-    waits = not turn.waits and state.waits_for is WaitsFor.PEOPLE
+    """The state with the time of its turn, which stands still while it waits for people, or asks whether it may go on."""
+    waits = turn.asking is not None or (not turn.waits and state.waits_for is WaitsFor.PEOPLE)
     if waits == bool(turn.waiting_since):
         return state
     if waits:
@@ -171,7 +171,9 @@ def _rescheduled(state: State, event: events.InputRescheduled) -> State:
 
 
 def _turn_started(state: State, event: events.TurnStarted) -> State:
-    turn = Turn(**event.model_dump(exclude={"kind", "at"}), began_at=event.at if event.counted else 0)
+    lasts_ms = event.ends_at - event.at if event.asks and event.ends_at else 0
+    began_at = event.at if event.counted else 0
+    turn = Turn(**event.model_dump(exclude={"kind", "at"}), began_at=began_at, lasts_ms=lasts_ms)
     queue = tuple(one for one in state.queue if one.seq != event.message_seq)
     return state.model_copy(update={"turn": turn, "turns": state.turns + 1, "queue": queue})
 
@@ -259,6 +261,8 @@ def _call_suspended(state: State, event: events.CallSuspended) -> State:
         kept["resumed"] = before.resumed
         kept["decided_at"] = 0 if event.suspension_kind is SuspensionKind.APPROVAL else before.decided_at
     kept["suspensions"] = kept.get("suspensions", 0) + 1
+    if event.reached is not None:
+        state = _with_turn(state, asking=event.reached, questions=_turn(state).questions + 1)
     about = {"status": CallStatus.AWAITING, "suspension": suspension, "approvers": approvers, "grants": ()}
     return _with_call(_traced(_delegating(state, event), event.traceparent), event.carried(Call, **about, **kept))
 
@@ -346,9 +350,40 @@ def _suspension_settled(state: State, event: events.SuspensionSettled) -> State:
     call = _turn(state).call(event.tool_call_id)
     if call is None:
         raise ValueError(f"conversation {state.conversation_id!r}: no call {event.tool_call_id!r} to settle")
+    if call.suspension is not None and call.suspension.kind is SuspensionKind.LIMIT:
+        return _limit_settled(state, call, event)
     # The same append holds the event that says what follows: a run, a second suspension or a result.
     changes = {"suspension": None} | _said(call, event, state.seq + 1)
     return _with_call(_traced(state, event.traceparent), call.model_copy(update=changes))
+
+
+def _limit_settled(state: State, call: Call, event: events.SuspensionSettled) -> State:
+    """The state with a turn that may go on for as much again; or whose bound stands, and ends it in the same append."""
+    extended = event.decision is DecisionKind.APPROVE
+    status = CallStatus.RESOLVED if extended else CallStatus.ERRORED
+    state = _with_call(_traced(state, event.traceparent), call.model_copy(update={"status": status, "suspension": None}))
+    return _with_turn(state, asking=None, **_extended(_turn(state), event.at)) if extended else state
+
+
+def _extended(turn: Turn, at: int) -> dict[str, object]:
+    """The changes by which the bound that a turn asks about counts anew. The calls that wait for that count already."""
+    match None if turn.asking is None else turn.asking.reason:
+        case StopReason.ROUNDS:
+            return {"rounds_from": turn.rounds - 1}
+        case StopReason.TOKENS:
+            return {"tokens_from": turn.tokens}
+        case StopReason.LOOP:
+            return {"asked": turn.asked[-1:]}
+        case StopReason.ERRORS:
+            return {"errors": 0}
+        case StopReason.TIMEOUT:
+            return {"ends_at": at + turn.lasts_ms, "waiting_since": at if turn.waiting_since else 0}
+        case StopReason.COST:
+            return {"nano_usd_from": turn.nano_usd}
+        case StopReason.TOOL:
+            return {"extended_at": turn.answered_at}
+        case _:  # it is judged anew with each answer
+            return {}
 
 
 def _said(call: Call, event: events.SuspensionSettled, seq: int) -> dict[str, object]:

@@ -126,7 +126,7 @@ class CallDetails(Record):
         tool_call_id: The call.
         tool: The tool's name.
         arguments_at: The `seq` of the event that has the arguments: a `model_answered`, or a `suspension_settled` that edited
-            them.
+            them; of a call of Holdfast's own its `call_suspended`.
         on_lost: What happens if the call's run is lost.
         rule: The name of the permission rule that lets the call run or asks about it; empty if no rule does.
         targets: What the call touches; None if its tool does not say.

@@ -26,11 +26,11 @@ from holdfast.conversation.text.jsontext import JsonText
 
 from .calls import Call
 from .command_base import Advancing, CommandBase, Looking, Numbered, Outcome, Request
-from .event_base import FailureReason, SummaryFailure
+from .event_base import FailureReason, Reached, SummaryFailure
 from .idempotency import call_key, decision_key, result_key, suspension_key
 from .input_commands import Interrupt, Reschedule, Send, Start, Withdraw
 from .proposed_call import ProposedCall
-from .state import Reached, State
+from .state import State
 
 
 def _places(

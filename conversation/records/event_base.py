@@ -58,6 +58,13 @@ class SummaryFailure(StrEnum):
     UNUSABLE = "unusable"  # it cannot be recorded
 
 
+class Reached(Record):
+    """The bound of the agent's `Stop` that a turn has reached, and the words for it."""
+
+    reason: StopReason
+    detail: str
+
+
 class EventBase(Record, defer_build=True):
     """The base of every event.
 

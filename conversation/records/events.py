@@ -23,7 +23,7 @@ from holdfast.errors import SettledBy as SettledBy  # noqa: PLC0414 - it is an e
 from .context_events import Compacted as Compacted  # noqa: PLC0414 - an event like the others
 from .context_events import ContextOverflowed as ContextOverflowed  # noqa: PLC0414 - an event like the others
 from .context_events import SummaryFailed as SummaryFailed  # noqa: PLC0414 - an event like the others
-from .event_base import CallEvent, ChainLink, EventBase, FailureReason, OfTurn, StopReason
+from .event_base import CallEvent, ChainLink, EventBase, FailureReason, OfTurn, Reached, StopReason
 from .event_base import SummaryFailure as SummaryFailure  # noqa: PLC0414 - an event's word
 from .grant_events import GivenRevoked as GivenRevoked  # noqa: PLC0414 - an event like the others
 from .grant_events import GrantGiven as GrantGiven  # noqa: PLC0414 - an event like the others
@@ -109,6 +109,7 @@ class TurnStarted(OfTurn):
         ends_at: When its `Stop` ends it, in integer milliseconds UTC, if it never waits for people; 0: never.
         waits: Whether the time in which it waits for people counts, too.
         budget: What its agent's `Budget` is for, toward which its answers count; None: it has none.
+        asks: Whether a bound of its `Stop` is a question to a person before it ends the turn.
     """
 
     kind: Literal["turn_started"] = "turn_started"
@@ -121,6 +122,7 @@ class TurnStarted(OfTurn):
     ends_at: int = 0
     waits: bool = False
     budget: Per | None = None
+    asks: bool = False
 
 
 class RequestedCall(Record):
@@ -270,13 +272,15 @@ class CallSuspended(CallEvent):
         share: How many conversations may stand below the one that the call is delegated to.
         look_at: When to look whether a client is attached for it, in integer milliseconds UTC; 0: never.
         claims: How often clients have claimed the call before.
+        reached: The bound of its `Stop` that the turn has reached, if the call asks whether it may go on; else None.
+        own_arguments: The JSON text of the arguments of such a call; None: the model has given them.
     """
 
     kind: Literal["call_suspended"] = "call_suspended"
     LAST: ClassVar[str] = (
         "arguments_at expires_at prompt response_schema on_lost traceparent batch_id decisions resume title action report_md "
         "payload rule rule_reason targets grants approvers message_at questions salt source on_timeout stage stage_at "
-        "remind_at delegation share look_at claims"
+        "remind_at delegation share look_at claims reached own_arguments"
     )
     executor: Executor
     approval: Approval
@@ -306,6 +310,8 @@ class CallSuspended(CallEvent):
     share: int = 0
     look_at: int = 0
     claims: int = 0
+    reached: Reached | None = None
+    own_arguments: JsonText | None = None
 
 
 class CallResolved(ChainLink):

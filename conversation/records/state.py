@@ -17,7 +17,7 @@ from holdfast.conversation.terms.spec import AgentSpec, Execution
 from holdfast.conversation.terms.turn_stats import TurnStats
 
 from .calls import Call
-from .event_base import StopReason
+from .event_base import Reached, StopReason
 from .rounds import NO_CALLS, Round, WaitsFor
 
 
@@ -54,13 +54,6 @@ class Queued(Record):
     traceparent: str | None = None
 
 
-class Reached(Record):
-    """The bound of the agent's `Stop` that a turn has reached, and the words for it."""
-
-    reason: StopReason
-    detail: str
-
-
 class Turn(Record):
     """The current turn; `answered_at` is the `seq` of the model's last message.
 
@@ -75,6 +68,10 @@ class Turn(Record):
     Once it is `stopping`, its last model call is outstanding. Its time is over at `ends_at` (ms UTC; 0: never). That stands
     still while the turn waits for people, since `waiting_since` (0: it does not wait), unless such time counts, too (`waits`).
     Its answers count toward its agent's `budget`.
+
+    If it `asks`, a bound is a question to a person first: `asking` is the bound of the one that is open, or was answered by a
+    no, and `questions` counts them. Its time is extended by `lasts_ms`. Rounds, tokens and cost count from `rounds_from`,
+    `tokens_from` and `nano_usd_from`; the results of the answer at `extended_at` are no reason to ask again.
     """
 
     turn_id: str
@@ -102,6 +99,14 @@ class Turn(Record):
     ends_at: int = 0
     waits: bool = False
     waiting_since: int = 0
+    asks: bool = False
+    lasts_ms: int = 0
+    asking: Reached | None = None
+    questions: int = 0
+    rounds_from: int = 0
+    tokens_from: int = 0
+    extended_at: int = 0
+    nano_usd_from: int = 0
     began_at: int = 0
     reduced: int = 0
     overflowed: bool = False
@@ -123,6 +128,17 @@ class Turn(Record):
     def is_overdue(self, now: int) -> bool:
         """Whether it is to be stopped at `now` (ms UTC), since it has gone on for so long."""
         return self.due_at is not None and self.due_at <= now
+
+    @property
+    def question_id(self) -> str:
+        """The id of the call that asks about `asking`; no id of a model's call has a full stop. Empty if there is none."""
+        return "" if self.asking is None else f"{self.turn_id}.{self.asking.reason}.{self.questions}"
+
+    @property
+    def question(self) -> Call | None:
+        """The call that asks whether the turn may go on; None if none waits."""
+        call = None if self.asking is None else self.calls.of(self.question_id)
+        return None if call is None or call.suspension is None else call
 
     @property
     def asked_at(self) -> tuple[int, ...]:
@@ -230,12 +246,15 @@ class State(Record):
     @property
     def due_at(self) -> int | None:
         """When something is due for the turn, a call or a delayed message (ms UTC); None if nothing waits for a time."""
-        times = (
-            self.calls.due_at,
-            self.delayed[0].due_at if self.delayed else None,
-            None if self.turn is None else self.turn.due_at,
-        )
+        times = (self.calls.due_at, self.delayed[0].due_at if self.delayed else None, self.turn_due_at)
         return None if self.ended else min((at for at in times if at is not None), default=None)
+
+    @property
+    def turn_due_at(self) -> int | None:
+        """When the turn is stopped (ms UTC); None if no time is. One that asks first lets a model call end before it asks."""
+        if self.turn is None or (self.turn.asks and self.model_called):
+            return None
+        return self.turn.due_at
 
     @property
     def waits_for(self) -> WaitsFor | None:

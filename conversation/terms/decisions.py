@@ -41,10 +41,13 @@ class SuspensionKind(StrEnum):
     LOST = "lost"  # a person's word on a lost run: run it again, or take this result or error
     REVIEW = "review"  # a person's verdict on a review that the call's own body asked for
     DELEGATE = "delegate"  # the reply of another conversation, to which the call was delegated
+    LIMIT = "limit"  # a person's word on a turn that has reached a bound: it goes on for as much again, or ends
 
 
 OF_PEOPLE = frozenset(SuspensionKind) - {SuspensionKind.DELEGATE}
 """The kinds of suspension that wait for people or their devices; the others wait for machines."""
+OF_CALLS = OF_PEOPLE - {SuspensionKind.LIMIT}
+"""Those of them that wait for a word on a call of the model's; who gives grants may decide all of these."""
 FIRST_WORDS = frozenset({SuspensionKind.APPROVAL, SuspensionKind.ELICITATION})
 """The kinds of suspension that come before a call has done anything."""
 ACCEPTED: dict[SuspensionKind, tuple[DecisionKind, ...]] = {
@@ -54,6 +57,7 @@ ACCEPTED: dict[SuspensionKind, tuple[DecisionKind, ...]] = {
     SuspensionKind.LOST: (DecisionKind.REDISPATCH, DecisionKind.ANSWER, DecisionKind.FAIL, DecisionKind.CANCEL),
     SuspensionKind.REVIEW: (DecisionKind.REVIEW, DecisionKind.ANSWER, DecisionKind.CANCEL),
     SuspensionKind.DELEGATE: (DecisionKind.CANCEL,),
+    SuspensionKind.LIMIT: (DecisionKind.APPROVE, DecisionKind.DENY),
 }
 """The kinds of decision that each kind of suspension takes: an approval takes an answer only if its tool's `decisions` has one,
 a review only if it has a schema."""

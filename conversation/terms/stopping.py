@@ -22,6 +22,8 @@ MOST_COUNTED = 1_000_000_000
 
 LONGEST_CONTENT = 1024
 """The most characters of an expression that an answer's text is searched for."""
+LIMIT_TOOL = "holdfast.limit"
+"""The tool of the calls by which a turn asks whether it may go on. No tool that is declared can have this name."""
 
 _Count = Annotated[int, Field(ge=1, le=MOST_COUNTED)]
 
@@ -31,6 +33,7 @@ class Then(StrEnum):
 
     END = "end"  # the turn is completed with the model's last answer
     LAST_WORDS = "last_words"  # the model is called once more, without tools, and the turn is completed with that answer
+    ASK = "ask"  # a person says whether it goes on for as much again, or ends
 
 
 class Stop(Record):
@@ -47,7 +50,8 @@ class Stop(Record):
         when: One of the app's own functions says so: each is given the `TurnStats`, and returns the reason as a text, or None.
         timeout_s: The turn has gone on for so many seconds, those left out in which it waits for people (see `waits`).
         waits: Whether the seconds count in which a call waits for a person or a client, whatever else runs then.
-        then: What follows: `"end"`, or `"last_words"`, one more model call without tools (see `Then`).
+        then: What follows: `"end"`; `"last_words"`, one more model call without tools; `"ask"`, a question to a person (see
+            `Then`).
     """
 
     rounds: _Count | None = None

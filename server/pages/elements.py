@@ -20,10 +20,10 @@ from holdfast.client.batches import said
 from holdfast.client.inbox.choices import ANSWER, APPROVE
 from holdfast.client.inbox.fields import Fields
 from holdfast.client.inbox.filled import Filled, read
-from holdfast.client.inbox.kinds import kind_of, offered
+from holdfast.client.inbox.kinds import kind_of, offered, takes_scope
 from holdfast.client.inbox.scopes import blank as blank_scope
 from holdfast.conversation.records.calls import PendingView
-from holdfast.conversation.terms.decisions import OF_PEOPLE, DecisionRecord
+from holdfast.conversation.terms.decisions import OF_CALLS, DecisionRecord
 from holdfast.server import page_view
 from holdfast.server.bodies import Body, PlaceQuery
 from holdfast.server.operation import Asked, Operation, of_decision
@@ -79,7 +79,7 @@ async def _drawn(asked: Asked) -> Drawn:
     offers, filled = frozenset[str](), Filled()
     if call.kind is not None and caller.decides(call.kind):
         offers = offered(call) & {one.name for one in kind_of(call).of_element}
-    if APPROVE.name in offers and (caller.kinds is None or caller.kinds.issuperset(OF_PEOPLE)):
+    if APPROVE.name in offers and takes_scope(call) and (caller.kinds is None or caller.kinds.issuperset(OF_CALLS)):
         filled.scope = blank_scope(call)
     if ANSWER.name in offers:
         filled.answer = Fields.of_user(call.response_schema, label="Answer" if call.questions is None else "Answers")

@@ -1,4 +1,4 @@
-/** The elements for calls that wait for a person: `<holdfast-approval>`, `<holdfast-elicitation>` and `<holdfast-review>`. */
+/** The elements for calls that wait for a person: `<holdfast-approval>`, `<holdfast-elicitation>`, `<holdfast-review>`, `<holdfast-limit>`. */
 import { HoldfastElement, built, make, moment, plain, shown, texts, write } from "./holdfast-element.js";
 import { StaleCall } from "./holdfast-errors.js";
 import { bodyOf } from "./holdfast-feed.js";
@@ -295,6 +295,11 @@ export class ReviewElement extends Cards {
     }
     region.classList.toggle("text", region.firstChild?.nodeType === Node.TEXT_NODE);
   }
+}
+
+/** `<holdfast-limit>`: turns that have reached a bound of their agent and wait for leave to go on. */
+export class LimitElement extends Cards {
+  static kind = "limit";
 }
 
 /** The permission rule that asks about a call, and its reason. */

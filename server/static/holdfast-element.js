@@ -4,8 +4,8 @@ import { written } from "./holdfast-json.js";
 
 /**
  * The words of the elements; an application may replace each. It may also add these, which replace words in the forms that the
- * server draws: allow, allowThis, answer, answers, approve, block, deny, later, laterHint, lasts, fromNow, notText, notesNeeded,
- * otherScope, scopeEverything, scopeKind, scopeLevel, scopePattern, sendBack, untold.
+ * server draws: allow, allowThis, answer, answers, approve, block, deny, endTurn, fromNow, goOn, later, laterHint, lasts, notText,
+ * notesNeeded, otherScope, scopeEverything, scopeKind, scopeLevel, scopePattern, sendBack, untold.
  */
 export const texts = {
   loading: "Loading…",

@@ -499,7 +499,7 @@ export interface ReviewDecision {
 /** The producer of a call's result. */
 export type Executor = "server" | "human" | "client" | "provider" | "agent";
 /** The kind of decision that a suspended call waits for. */
-export type SuspensionKind = "approval" | "elicitation" | "client_exec" | "lost" | "review" | "delegate";
+export type SuspensionKind = "approval" | "elicitation" | "client_exec" | "lost" | "review" | "delegate" | "limit";
 /** Why a turn failed. */
 export type FailureReason = "model_error" | "model_timeout" | "model_unavailable" | "length" | "content_filter" | "max_model_calls" | "max_calls" | "reply_bytes" | "invalid_reply" | "unusable" | "unsupported_part" | "not_overridable" | "context_overflow" | "budget_exceeded" | "no_agent";
 /** The status of a conversation. */
@@ -749,6 +749,7 @@ declare abstract class HoldfastElement extends HTMLElement {
 }
 export class ApprovalElement extends HoldfastElement {}
 export class ElicitationElement extends HoldfastElement {}
+export class LimitElement extends HoldfastElement {}
 export class ReviewElement extends HoldfastElement {
   /** How a report becomes nodes; a string is shown as it is. */
   render: ((text: string, call: Call) => Node | string) | null;
@@ -770,6 +771,7 @@ declare global {
   interface HTMLElementTagNameMap {
     "holdfast-approval": ApprovalElement;
     "holdfast-elicitation": ElicitationElement;
+    "holdfast-limit": LimitElement;
     "holdfast-review": ReviewElement;
     "holdfast-running": RunningElement;
     "holdfast-messages": MessagesElement;

@@ -7,7 +7,7 @@
  *     conversation.attach({ locate: async () => "here" });
  *     document.querySelector("holdfast-approval").conversation = conversation;
  */
-import { ApprovalElement, ElicitationElement, ReviewElement } from "./holdfast-cards.js";
+import { ApprovalElement, ElicitationElement, LimitElement, ReviewElement } from "./holdfast-cards.js";
 import { MessagesElement, RunningElement } from "./holdfast-messages.js";
 
 export { attach } from "./holdfast-attach.js";
@@ -15,11 +15,12 @@ export { Client, Conversation, connect } from "./holdfast-conversation.js";
 export * from "./holdfast-decisions.js";
 export { texts } from "./holdfast-element.js";
 export { HoldfastError, StaleCall } from "./holdfast-errors.js";
-export { ApprovalElement, ElicitationElement, MessagesElement, ReviewElement, RunningElement };
+export { ApprovalElement, ElicitationElement, LimitElement, MessagesElement, ReviewElement, RunningElement };
 
 const ELEMENTS = {
   "holdfast-approval": ApprovalElement,
   "holdfast-elicitation": ElicitationElement,
+  "holdfast-limit": LimitElement,
   "holdfast-messages": MessagesElement,
   "holdfast-review": ReviewElement,
   "holdfast-running": RunningElement,

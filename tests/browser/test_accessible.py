@@ -33,7 +33,7 @@ async def test_every_page_and_state(server, browser, scheme):
     page = await (await browser.new_context(color_scheme=scheme)).new_page()
     await page.goto(f"{server.url}/inbox")
     await check(page, "an empty inbox")
-    kinds = ["approval", "elicitation", "client_exec", "lost", "review"]
+    kinds = ["approval", "elicitation", "client_exec", "lost", "review", "limit"]
     ids = {kind: waiting(server, f"c-{kind}", kind, prompt="Do it?" if kind == "approval" else None) for kind in kinds}
 
     async def failed():
@@ -42,7 +42,7 @@ async def test_every_page_and_state(server, browser, scheme):
 
     server.run(failed())
     await page.goto(f"{server.url}/inbox")
-    await expect(page.locator(".row")).to_have_count(5)
+    await expect(page.locator(".row")).to_have_count(6)
     await page.locator(".row input").first.check()
     await check(page, "an inbox")
     for kind in kinds:

@@ -38,6 +38,8 @@ DECIDED = [
     ("elicitation", [("fill", "Answer", "to my card"), ("click", "Send the answer", None)], "answer"),
     ("client_exec", [("fill", "What went wrong, for the agent", "no gps"), ("click", "Mark as failed", None)], "fail"),
     ("lost", [("click", "Run it again", None)], "redispatch"),
+    ("limit", [("click", "Let it go on", None)], "approve"),
+    ("limit", [("fill", "Why it ends, for the log", "enough"), ("click", "End the turn", None)], "deny"),
 ]
 
 

@@ -80,9 +80,8 @@ from holdfast.conversation import (
 from holdfast.conversation.log.transcript import Transcript
 from holdfast.conversation.records.calls import Suspension
 from holdfast.conversation.records.commands import ProposedCall
-from holdfast.conversation.records.event_base import FailureReason, StopReason
+from holdfast.conversation.records.event_base import FailureReason, Reached, StopReason
 from holdfast.conversation.records.events import CallHeld
-from holdfast.conversation.records.state import Reached
 from holdfast.conversation.terms.budget import Budget, DaySpent, Per, Spent
 from holdfast.conversation.terms.decisions import DecisionRecord
 from holdfast.conversation.terms.grants import CallTarget, Level, Scope
@@ -231,6 +230,13 @@ FRUGAL, DAILY = (
     DESK.model_copy(update={"tools": DESK.tools[:3], "budget": Budget(tokens=20, cost_usd=1, per=per)}) for per in Per
 )
 """The agent with a budget for each conversation, and for each day."""
+ASKS = DESK.model_copy(
+    update={
+        "tools": DESK.tools[:3],
+        "stop": Stop(rounds=1, tokens=20, cost_usd=0.5, tool="lookup", timeout_s=90, then=Then.ASK),
+    }
+)
+"""The agent as its turns ask whether they may go on."""
 LATE_IN_TURN = LATE.model_copy(update={"execution": Execution.SEQUENTIAL})
 FALLING_BACK = DESK.model_copy(
     update={
@@ -284,6 +290,7 @@ LATER = (
     TALKS,
     FRUGAL,
     DAILY,
+    ASKS,
 )
 """The specs that its turns have besides the first one."""
 SHOP = AppRecord(
@@ -1000,6 +1007,30 @@ async def uses_up_its_budget(tells: Recorder) -> None:
             await tells.does("the model asks for a refund", steps.call(asked, provider=LONG))  # which brings a snapshot
             await tells.does("and gets none", denied)
             await tells.does("the model answers", steps.reply("Little.", **used))
+
+
+async def asks_first(tells: Recorder) -> None:
+    """A turn that asks at each bound whether it may go on, until somebody says no."""
+    tells.writer.spec = ASKS
+
+    async def answers(decision: Approve | Deny) -> None:
+        question = tells.state.turn.question if tells.state.turn is not None else None
+        assert question is not None
+        await tells.decides(f"of {question.tool_call_id} somebody says: {decision}", question.tool_call_id, decision)
+
+    await tells.does("a message comes", steps.send("all of them?", message_id="m-asks"))
+    await tells.does("its turn begins", steps.begin())
+    used = {"input_tokens": 15, "output_tokens": 10, "cost_usd": 0.75}
+    await tells.model("the model looks it up", ("asks_1", "lookup"), provider=LONG, **used)
+    await answers(Approve(reason="as you like"))
+    await answers(Approve())
+    await tells.runs("asks_1", "lookup")
+    await answers(Approve())
+    await tells.model("the model asks for a refund", ("asks_2", "lookup"), ("asks_3", "refund"), provider=LONG)
+    await answers(Approve())
+    await tells.runs("asks_2", "lookup")
+    await tells.decides("no refund", "asks_3", Deny())
+    await answers(Deny("that will do"))
     tells.writer.spec = DESK
 
 
@@ -1128,6 +1159,7 @@ async def life(tells: Recorder) -> None:  # noqa: PLR0915 - a life is long
     await clients(tells)
     await stops(tells)
     await uses_up_its_budget(tells)
+    await asks_first(tells)
     await is_cut_off(tells)
     await has_a_shape(tells)
     await is_summarised(tells)

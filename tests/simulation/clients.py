@@ -45,6 +45,7 @@ FITTING = {
     "client_exec": (Answer({"at": 1}), Answer(""), Fail("no signal")),
     "lost": (Redispatch(), Redispatch(), Answer("it went through"), Fail("it did not")),
     "review": (Review("allow"), Review("block", "no"), Review("review", "less of it"), Cancel("never mind")),
+    "limit": (Approve(), Approve(), Deny("enough")),
 }
 ANY = (Approve(), Deny("no"), Answer("blue"), Answer(7), Fail("broken"), Redispatch(), Cancel(), Review("allow"))
 

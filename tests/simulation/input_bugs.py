@@ -5,7 +5,7 @@ from unittest import mock
 
 from holdfast.conversation import Interrupt, Send, Status, When
 from holdfast.conversation.judging import machine, messages
-from holdfast.conversation.judging.draft import Draft
+from holdfast.conversation.judging.judgement import Draft
 from holdfast.conversation.judging.progress import join
 from holdfast.conversation.judging.table import LATE, TABLE, Ignored
 from holdfast.conversation.log import fold

@@ -4,9 +4,11 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from holdfast.client.turns import MessageStatus, TurnLog
+from holdfast.conversation import SuspensionKind
 from holdfast.conversation.log.transcript import Transcript
 from holdfast.conversation.records.events import (
     CallResolved,
+    CallSuspended,
     Ended,
     InputDue,
     InputJoined,
@@ -130,7 +132,11 @@ def _of_turn(account, event, wrong):
             account.became[message] = "begun", event.turn_id
         case ModelAnswered():
             account.open = {call.tool_call_id for call in event.calls}
+        case CallSuspended(suspension_kind=SuspensionKind.LIMIT):
+            account.open.add(event.tool_call_id)
         case CallResolved():
+            account.open.discard(event.tool_call_id)
+        case SuspensionSettled() if "." in event.tool_call_id:  # a question of the turn, which has no result
             account.open.discard(event.tool_call_id)
         case TurnCompleted() | TurnFailed() | TurnCancelled():
             if account.turn != event.turn_id:

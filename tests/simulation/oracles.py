@@ -68,6 +68,7 @@ from holdfast.errors import (
 )
 from holdfast.persistence import codec
 
+from .ask_oracles import turns_ask_before_they_stop
 from .audit_oracle import the_chain_verifies
 from .budget_oracles import budgets_bound_what_begins
 from .child_oracles import children_do_what_is_asked
@@ -116,6 +117,7 @@ def judge(world):
         calls_are_decided_by_those_who_may(world.ledger, history)
         deadlines_act_in_their_turn(world.ledger, history)
         turns_stop_at_their_bounds(world, history)
+        turns_ask_before_they_stop(world.ledger, history)
         replies_have_their_shape(world, history)
         summaries_stand_for_what_was_said(world, history)
         grants_are_behind_what_runs(world.ledger, history)
@@ -219,11 +221,14 @@ def _calls_keep_to_the_execution(ledger, history):
     execution, held = agent_of(history.conversation_id, history.events).spec.execution, set()
     for place, state in enumerate(history.states):
         calls = state.calls
+        if state.turn is not None and state.turn.asking is not None:  # what goes on does so beside the turn's question
+            held |= {call.tool_call_id for call in calls.held()}
+            continue
         asked = [call for call in calls.awaiting() if call.suspensions == 1 and call.tool_call_id not in held]
         undecided = any(call.undecided and not call.attempt for call in asked)
         held |= {call.tool_call_id for call in calls.held()}
         wrong = {
-            Execution.PARALLEL: bool(calls.held()),
+            Execution.PARALLEL: bool(calls.held()) and (state.turn is None or not state.turn.asks),
             Execution.SEQUENTIAL: len(calls.running()) + len(calls.awaiting()) > 1,
             Execution.BATCH: bool(undecided and calls.running()),
         }[execution]

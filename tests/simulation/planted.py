@@ -11,6 +11,7 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 from . import (
+    ask_bugs,
     budget_bugs,
     bugs,
     campaign,
@@ -64,6 +65,7 @@ PLANTED = (
     *stage_bugs.STAGED,
     *stop_bugs.STOPPED,
     *budget_bugs.BUDGETED,
+    *ask_bugs.ASKED,
     *window_bugs.WINDOWED,
     *guest_bugs.GUESTS,
     *courier_bugs.COURIERS,

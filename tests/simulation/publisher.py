@@ -102,7 +102,7 @@ class Publisher:
 
     def _other_rules(self):
         """Of about half of the agents: where all is forbidden all the time, little is there to forbid."""
-        return {agent.name: self._drawn.choice(PUBLISHED) for agent in shop.AGENTS if self._drawn.random() < 0.5}
+        return {agent.name: self._drawn.choice(PUBLISHED) for agent in shop.RULED if self._drawn.random() < 0.5}
 
 
 class _Said:

@@ -122,6 +122,11 @@ STOPS = {
     "runner": Stop(rounds=3, cost_usd=0.7, errors=3, tool="charge", timeout_s=14, waits=True),
 }
 """The agents whose turns stop; nobody asks them for anything but people."""
+ASKS = {
+    "careful": Stop(rounds=2, cost_usd=0.3, errors=2, loop=3, timeout_s=9, then="ask"),
+    "wary": Stop(rounds=1, errors=3, tool="charge", timeout_s=14, waits=True, then="ask"),
+}
+"""The agents whose turns ask whether they may go on."""
 COSTS = (None, None, 0.0, 0.1, 0.1, 0.2, 0.35)
 """What an answer to such a turn costs, in US dollars."""
 AGENTS = [
@@ -150,6 +155,10 @@ STOPPING = [
         budget=Budget(cost_usd=2.5, per="day"),
     ),
 ]
+ASKING = [
+    Agent(name="careful", tools=TOOLS_OF_ALL, limits=LIMITS, client_grace_s=4, stop=ASKS["careful"]),
+    Agent(name="wary", tools=TOOLS_OF_ALL, limits=LIMITS, client_grace_s=4, execution="batch", stop=ASKS["wary"]),
+]
 ALLOWED = {"temperature": (0, 1), "max_tokens": 100}
 """What messages may override, where they may."""
 ROOM = 400
@@ -173,6 +182,9 @@ WINDOWED = [
 """The agents with a window; the second one replies in a shape, of the third one's conversations summaries are made."""
 AGENTS += STOPPING
 AGENTS += WINDOWED
+RULED = [*AGENTS]
+"""The agents for which rules are published."""
+AGENTS += ASKING
 for agent in AGENTS:
     agent.spec = agent.spec.model_copy(update={"notify": TARGETS})
 AGENT = AGENTS[0]
@@ -192,13 +204,15 @@ def record(code, address, rules):
 def agent_of(conversation_id, events=()):
     """The agent of a conversation, by its log; of one that has none yet, the agent that clients start it with.
 
-    A half are with the desk; those of seeds with stops are with an agent whose turns stop, of seeds with windows with one that
-    has a window.
+    A half are with the desk; those of seeds with stops are with an agent whose turns stop, or ask first, of seeds with windows
+    with one that has a window.
     """
     if events:
         return BY_NAME[events[0].agent]
     if conversation_id.startswith("s-"):
         return STOPPING[int(conversation_id.removeprefix("s-")) % 2]
+    if conversation_id.startswith("q-"):
+        return ASKING[int(conversation_id.removeprefix("q-")) % 2]
     if conversation_id.startswith("w-"):
         return WINDOWED[int(conversation_id.removeprefix("w-")) % len(WINDOWED)]
     return AGENTS[(0, 0, 1, 2)[zlib.crc32(conversation_id.encode()) % 4]]

@@ -37,7 +37,7 @@ def deadlines_act_in_their_turn(ledger, history):
         match event:
             case CallSuspended():
                 tool = agent_of(history.conversation_id, history.events).tool(event.tool)
-                terms = tool.spec.on_timeout if event.suspension_kind in OF_TOOL else NOTHING
+                terms = tool.spec.on_timeout if event.suspension_kind in OF_TOOL else NOTHING  # a question has no tool
                 until = event.look_at or event.expires_at  # if nobody is there who could carry it out
                 one = Waiting(event.tool_call_id, event.on_timeout or terms, event.stage, until, event.at)
                 waiting[event.suspension_id] = one

@@ -51,7 +51,7 @@ def calls_are_decided_by_those_who_may(ledger, history):
 
 
 def _is_for_those_whom_the_app_names(ledger, history, event):
-    if event.suspension_kind in ("client_exec", "review", "delegate"):
+    if event.suspension_kind in ("client_exec", "review", "delegate", "limit"):
         return
     tool = agent_of(history.conversation_id, history.events).tool(event.tool)
     try:

@@ -5,7 +5,7 @@ import asyncio
 from shop_app import _gate, note
 
 from holdfast import Approvers, Compact, Context, Deny, Escalate
-from holdfast.agent import Agent, App, Budget, Limits, Suspend, ToolContext, delegate, tool
+from holdfast.agent import Agent, App, Budget, Limits, Stop, Suspend, ToolContext, delegate, tool
 
 
 async def _held(kind: str, context: ToolContext) -> str:
@@ -117,5 +117,6 @@ counter = Agent(name="counter", tools=[locate, stamp, camera], client_grace_s=No
 writer = Agent(name="writer", context=Context(budget=2000, preview=None, compact=Compact()))
 frugal = Agent(name="frugal", tools=[look], budget=Budget(tokens=10**9, per="day"))
 tight = Agent(name="tight", budget=Budget(tokens=1, per="day"))
-agents = [till, orchestrator, compliance, payments, desk, counter, writer, frugal, tight]
+careful = Agent(name="careful", tools=[look], stop=Stop(content="careful", then="ask"))
+agents = [till, orchestrator, compliance, payments, desk, counter, writer, frugal, tight, careful]
 app = App(agents=agents, env=["*_API_KEY", "*_API_BASE", "HOLDFAST_TEST_*"])

@@ -23,6 +23,7 @@ app = App(
         Agent(name="talkative", tools=[until_cancelled], stop=Stop(timeout_s=4, then="last_words")),
         Agent(name="brief", tools=[lookup], stop=Stop(rounds=1, then="last_words")),
         Agent(name="judged", tools=[lookup], stop=Stop(cost_usd=0.4, content="(?i)no idea", when=[wanders, breaks])),
+        Agent(name="careful", tools=[lookup], stop=Stop(rounds=1, then="ask")),
     ],
     env=["*_API_KEY", "*_API_BASE", "HOLDFAST_TEST_*"],
 )

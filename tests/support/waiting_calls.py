@@ -8,7 +8,7 @@ from writer import DESK, Writer, begin, call, lose, resolve, start, suspend
 
 from holdfast.agent import Agent, App, tool
 from holdfast.client import Approve
-from holdfast.conversation import AgentSpec, Approval, Choice, Limits, ToolSpec
+from holdfast.conversation import AgentSpec, Approval, Choice, Limits, Stop, ToolSpec
 from holdfast.conversation.records.commands import ProposedCall
 
 
@@ -27,7 +27,14 @@ def ask(question: str) -> str:
 APP = App(agents=[Agent(name="desk", tools=[refund, ask])])
 """An app that says more of the tools that the writers' agent has."""
 ARGUMENTS = {"order": "A1042"}
-TOOLS = {"approval": "refund", "elicitation": "ask", "client_exec": "locate", "lost": "ship", "review": "lookup"}
+TOOLS = {
+    "approval": "refund",
+    "elicitation": "ask",
+    "client_exec": "locate",
+    "lost": "ship",
+    "review": "lookup",
+    "limit": "lookup",
+}
 REVIEW = {
     "title": "Publish the July report?",
     "message": "It goes to 240 customers.",
@@ -67,12 +74,16 @@ async def suspended(
 ):
     """The writer of a new conversation that waits for a decision of this kind, on so many calls of one answer."""
     writer = server.stack.writers[name] = await Writer.of(server.store, name)
+    if kind == "limit":
+        spec = DESK.model_copy(update={"stop": Stop(tokens=100, then="ask")})
     writer.spec = spec
     asked = (TOOLS[kind], json.dumps(ARGUMENTS if arguments is None else arguments))
     if ruled is not None or targets is not None:
         called = {"tool_call_id": "call_ruled", "name": asked[0], "arguments": asked[1]}
         asked = ProposedCall(**called, ruled=ruled, targets=targets)
-    await writer.do(start(text, spec=None if spec is DESK else spec), begin(), call(*[asked] * calls, prompt=prompt), now=now)
+    await writer.do(start(text, spec=None if spec is DESK else spec), begin(), now=now)
+    used = {"output_tokens": 120} if kind == "limit" else {}
+    await writer.do(call(*[asked] * calls, prompt=prompt, **used), now=now)
     if kind == "lost":
         await writer.do(resolve(Approve()), lose(), now=now)
     if kind == "review":

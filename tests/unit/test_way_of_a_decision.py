@@ -27,7 +27,7 @@ from holdfast.registry import ray_actors
 from holdfast.registry.cluster import Cluster
 from holdfast.settings import ProcessLimits, Timing
 
-MOST = {"actors": 6, "client": 5, "conversation": 15, "persistence": 3, "registry": 2, "root": 2}
+MOST = {"actors": 6, "client": 5, "conversation": 16, "persistence": 3, "registry": 2, "root": 2}
 """How many files of each room execute at most. Whoever needs fewer writes down the lower number."""
 
 

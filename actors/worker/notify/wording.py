@@ -17,6 +17,7 @@ _WAITS = {
     SuspensionKind.REVIEW: "a review",
     SuspensionKind.CLIENT_EXEC: "a client's result",
     SuspensionKind.LOST: "a word on a lost run",
+    SuspensionKind.LIMIT: "leave to go on",
 }
 _LATEST = 253_402_300_799_000
 
@@ -25,6 +26,8 @@ def headline(notice: Notice) -> str:
     """What happened, in one line."""
     call = notice.call
     tool = "a call" if call is None or not call.tool else one_line(call.tool)
+    if call is not None and call.kind is SuspensionKind.LIMIT:
+        tool = "a turn at its limit"
     waits = "a decision" if call is None or call.kind is None else _WAITS.get(call.kind, "a decision")
     match notice.kind:
         case NoticeKind.SUSPENDED | NoticeKind.LOST_RUN:

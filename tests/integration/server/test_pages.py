@@ -46,7 +46,9 @@ DECIDED = [
     ("lost", {"decision": "answer", "v": "sent"}, ("answer", '"sent"')),
     ("lost", {"decision": "fail", "reason": "the carrier has none"}, ("fail", "the carrier has none")),
     ("review", {"decision": "review", "verdict": "allow"}, ("review", '"allow"')),
-    *((kind, {"decision": "cancel"}, ("cancellation", None)) for kind in TOOLS),
+    ("limit", {"decision": "approve", "note": "one more"}, ("approve", None)),
+    ("limit", {"decision": "deny", "reason": "that will do"}, ("deny", "that will do")),
+    *((kind, {"decision": "cancel"}, ("cancellation", None)) for kind in TOOLS if kind != "limit"),
 ]
 
 
@@ -64,6 +66,21 @@ def test_each_kind_takes_each_of_its_decisions(server, http, kind, said, recorde
     assert settled(server, name).principal == Principal("local")
     after = http.get(answered.headers["location"])
     assert "Your decision is recorded" in after.text
+
+
+def test_a_turn_that_asks_shows_its_bound_and_what_it_used_and_offers_no_cancellation(server, http):
+    name = "asks"
+    suspension_id = waiting(server, name, "limit")
+
+    page = http.get(path_of(suspension_id, name)).text
+
+    assert "Let it go on" in page
+    assert "End the turn" in page
+    assert "Cancel instead" not in page
+    assert "Stop(tokens=100): 120 so far" in page
+    assert "the turn ends." in page
+    refused = decide(http, name, suspension_id, decision="cancel", reason="")
+    assert refused.status_code == 422
 
 
 def test_the_list_shows_what_waits_the_most_urgent_first_with_its_arguments_and_prompt(server, http):

@@ -13,7 +13,7 @@ from holdfast.actors.worker.stop_verdicts import Stops
 from holdfast.actors.workers import ModelRequest
 from holdfast.agent import Agent, App
 from holdfast.conversation import Limits, Stop, StopReason, TurnStats
-from holdfast.conversation.records.state import Reached
+from holdfast.conversation.records.event_base import Reached
 from holdfast.errors import StoreUnavailable
 from holdfast.persistence import codec
 from holdfast.persistence.codec import decode, encode

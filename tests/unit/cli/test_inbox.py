@@ -191,6 +191,8 @@ async def test_escape_decides_nothing(desk, screen):
         ("approval", ["x", *"old", "enter"], "cancel", None),
         ("client_exec", ["f", *"gone", "enter"], "fail", '"gone"'),
         ("lost", ["u", "enter"], "redispatch", None),
+        ("limit", ["a", "enter"], "approve", None),
+        ("limit", ["d", *"done", "enter"], "deny", '"done"'),
         ("elicitation", ["w", *"ten", "ctrl+s"], "answer", '"ten"'),
         ("review", ["v", "down", "down", "enter", "tab", *"halve", "ctrl+s"], "review", '{"notes":"halve","verdict":"review"}'),
     ],

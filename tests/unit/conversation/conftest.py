@@ -36,6 +36,7 @@ from holdfast.conversation import (
     OnLost,
     RunTool,
     State,
+    Stop,
     SuspensionKind,
     ToolSpec,
     decide,
@@ -47,6 +48,8 @@ from holdfast.conversation.log.transcript import Transcript
 from holdfast.conversation.records.command_base import Looking
 from holdfast.conversation.terms.rule_verdict import RuleEffect
 
+MANY = 1_000_000_000
+"""So many tokens that a turn uses them only on purpose."""
 BEGAN_AT = 1_700_000_000_000
 AMOUNT = '{"type":"object","properties":{"amount":{"type":"integer","maximum":100}},"required":["amount"]}'
 YEARS = '{"type":"object","properties":{"years":{"type":"integer"}},"required":["years"]}'
@@ -77,6 +80,7 @@ DESK = AgentSpec(
         result_bytes=300,
         note_bytes=80,
     ),
+    stop=Stop(tokens=MANY, then="ask"),
 )
 """An agent with one tool of each sort."""
 
@@ -87,6 +91,7 @@ WAITING = {
     SuspensionKind.LOST: "post",
     SuspensionKind.REVIEW: "lookup",
     SuspensionKind.DELEGATE: "consult",
+    SuspensionKind.LIMIT: "lookup",
 }
 """Of each kind of suspension, a tool whose call has it first."""
 
@@ -118,7 +123,8 @@ class Conversation:
     def desk_with(limits=None, **tools):
         """The desk with other limits, or with tools that differ in some fields."""
         changed = tuple(ToolSpec(**(dict(tool) | tools.get(tool.name, {}))) for tool in DESK.tools)
-        return AgentSpec(name="desk", model="test/model", tools=changed, limits=Limits(**(dict(DESK.limits) | (limits or {}))))
+        limits = Limits(**(dict(DESK.limits) | (limits or {})))
+        return AgentSpec(name="desk", model="test/model", tools=changed, limits=limits, stop=DESK.stop)
 
     # The shell.
 
@@ -170,7 +176,9 @@ class Conversation:
 
     def waiting_for(self, kind):
         """A call that waits, as its first suspension, for what suspensions of that kind wait for."""
-        [waiting] = self.call(WAITING[kind])
+        [waiting] = self.call(WAITING[kind], input_tokens=MANY if kind is SuspensionKind.LIMIT else None)
+        if kind is SuspensionKind.LIMIT:
+            waiting = self.state.turn.question_id
         if kind is SuspensionKind.LOST:
             self.lose(waiting)
         if kind is SuspensionKind.REVIEW:

@@ -38,8 +38,8 @@ from holdfast.conversation import (
 from holdfast.conversation.log.index import pending_entries
 from holdfast.conversation.log.transcript import reply_of
 from holdfast.conversation.records.commands import ProposedCall, RunLost, TurnPrepared
-from holdfast.conversation.records.event_base import FailureReason, SummaryFailure
-from holdfast.conversation.records.state import Reached
+from holdfast.conversation.records.event_base import FailureReason, Reached, SummaryFailure
+from holdfast.conversation.records.events import RequestedCall
 from holdfast.conversation.terms.decisions import DecisionRecord, SuspensionKind
 from holdfast.conversation.terms.reply import FINAL_ANSWER
 from holdfast.conversation.terms.rule_verdict import RuleEffect
@@ -79,12 +79,14 @@ FITTING = {
     "elicitation": st.sampled_from([Answer({"years": 7}), Deny("no")]),
     "client_exec": st.sampled_from([Answer({"years": 7}), Fail("no GPS")]),
     "lost": st.sampled_from([Redispatch(), Redispatch(), Answer(None), Fail("never sent")]),
+    "limit": st.sampled_from([Approve(), Approve(), Deny("no")]),
 }
 SETTLES = {
     "approval": {"approve", "deny"},
     "elicitation": {"answer", "deny"},
     "client_exec": {"answer", "fail"},
     "lost": {"redispatch", "answer", "fail"},
+    "limit": {"approve", "deny"},
 }
 COSTS = st.sampled_from([None, 0.0, 0.01, 0.1, 0.1, 0.2, 0.000000001])
 SOMETIMES = st.sampled_from([False] * 7 + [True])
@@ -118,14 +120,19 @@ class Ledger:
         self.model_effects = []
         self.cut = 0  # how many answers in a row were cut off inside their calls
         self.misfits, self.shaped = 0, False  # of the turn: the replies that did not fit, and whether the last answer did
-        self.stops = ""  # of the turn that goes on: "asked" for its last words, or they are "said"
+        self.stops = ""  # of the turn that goes on: "asked" for its last words, or they are "said"; or its end is "decided"
+        self.question = ""  # the call that asks whether it may go on
+        self.by = None  # the bound about which it asks
+        self.held = set()
         self.boundary, self.overflowed = 0, False  # of the last summary; whether a request of the turn was too long
         self.ends_at = self.waits_since = 0  # its time, which stands still while people are waited for
         self.cost = Decimal(0)  # of its answers, in US dollars
 
     @property
     def due_at(self):
-        """When the turn's time is over; None if that is not known."""
+        """When the turn's time is over; None if that is not known, or a model call has to end before it asks."""
+        if self.turn is not None and not self.open_calls and self.spec.stop is not None and self.spec.stop.then == "ask":
+            return None
         return None if self.turn is None or self.waits_since or not self.ends_at else self.ends_at
 
     @property
@@ -135,7 +142,7 @@ class Ledger:
         return most is not None and self.cost >= Decimal(str(most))
 
     def _timed(self, at):
-        waits = bool(self.open_suspensions) and not self.spec.stop.waits
+        waits = bool(self.question) or (bool(self.open_suspensions) and not self.spec.stop.waits)
         if self.waits_since and not waits:
             self.ends_at, self.waits_since = self.ends_at + at - self.waits_since, 0
         elif waits and not self.waits_since:
@@ -202,7 +209,8 @@ class Ledger:
     def _model_answered(self, _seq, event):
         assert not self.open_calls, "the model is called while a call is open"
         assert event.effect_id not in self.model_effects
-        assert self.stops != "said", "the model is called after its last words"
+        assert self.stops not in ("said", "decided"), "the model is called after its turn has ended"
+        assert not self.question, "the model is called while the turn asks whether it may go on"
         assert (event.effect_id.partition(".r")[0] == f"{self.turn}.last") == bool(self.stops)
         self.stops = self.stops and "said"
         self.model_effects.append(event.effect_id)
@@ -223,8 +231,40 @@ class Ledger:
         self.cut = self.cut + 1 if ids and event.finish_reason == "length" and not event.misfit else 0
         assert self.cut <= 3, "the turn goes on after the third answer in a row that is cut off inside its calls"
 
+    def _call_held(self, _seq, event):
+        assert event.tool_call_id in self.open_calls
+        assert not self.stops
+        self.held.add(event.tool_call_id)
+
+    def _asks(self, seq, event):
+        call = event.tool_call_id
+        assert self.spec.stop.then == "ask"
+        assert not self.question, "the turn asks twice"
+        assert event.reached is not None
+        assert not CALL_ID.fullmatch(call), "a model could have given the id"
+        assert call not in self.calls, "a question has the id of another one"
+        assert event.arguments_at == seq
+        assert event.suspension_id not in self.suspensions
+        self.calls[call] = RequestedCall(tool_call_id=call, name=event.tool, arguments=event.own_arguments)
+        self.round = [*self.round, call]
+        self.question, self.by = call, event.reached.reason
+        self.kinds[event.suspension_id], self.suspensions[event.suspension_id] = event.suspension_kind, call
+        self.open_suspensions[call] = (event.suspension_id, event.expires_at)
+
+    def _answered(self, event):
+        """Account for the end of a question: the turn goes on, and a time that was over begins anew; or the turn ends."""
+        self.results[event.tool_call_id] += 1
+        self.question = ""
+        if event.by != "approve":
+            self.stops = "decided"
+        elif self.by == "timeout":
+            self.ends_at = event.at + round(self.spec.stop.timeout_s * 1000)
+            self.waits_since = self.waits_since and event.at
+
     def _run_scheduled(self, _seq, event):
         call = event.tool_call_id
+        assert not self.question or self.attempts[call], "a call begins while its turn asks whether it may go on"
+        self.held.discard(call)
         assert call in self.open_calls
         assert not self.cut, "a call that was cut off runs"
         assert not self.stops, "a call runs after its turn has reached a bound"
@@ -249,8 +289,13 @@ class Ledger:
         self.running.add(call)
         self.ran_with[call] = event.arguments_at
 
-    def _call_suspended(self, _seq, event):
+    def _call_suspended(self, seq, event):
+        if event.suspension_kind == "limit":
+            self._asks(seq, event)
+            return
         call = event.tool_call_id
+        assert not self.question or self.attempts[call], "a call asks while its turn asks whether it may go on"
+        self.held.discard(call)
         assert call in self.open_calls
         assert not self.cut, "a call that was cut off is asked about"
         assert not self.stops, "a call waits after its turn has reached a bound"
@@ -281,13 +326,16 @@ class Ledger:
         assert self.settled[event.suspension_id] == 1
         assert event.by in SETTLES[self.kinds[event.suspension_id]] | {"expiry", "cancellation"}
         assert event.by == (event.decision or event.by)
-        if event.by == "approve":
+        if event.tool_call_id == self.question:
+            self._answered(event)
+        elif event.by == "approve":
             self.approved.add(event.tool_call_id)
         if event.by == "redispatch":
             self.again.add(event.tool_call_id)
 
     def _call_resolved(self, _seq, event):
         assert event.tool_call_id in self.open_calls
+        self.held.discard(event.tool_call_id)
         assert event.tool_call_id not in self.open_suspensions, "its suspension was never settled"
         assert event.tool_call_id not in self.again, "somebody said that it is to run again"
         if event.by in ("run", "loss"):
@@ -314,7 +362,8 @@ class Ledger:
         assert event.stopped != "cost" or self.spent
         assert event.stopped != "content" or self.spec.stop.content
         assert event.stopped is not None or self.shaped or self.spec.reply is None, "a reply without its shape ends the turn"
-        assert event.stopped != "timeout" or self.stops or (self.due_at is not None and self.due_at <= event.at)
+        over = not self.waits_since and 0 < self.ends_at <= event.at
+        assert event.stopped != "timeout" or self.stops or over
         self._over(event)
 
     def _turn_failed(self, _seq, event):
@@ -440,7 +489,9 @@ class Life(RuleBasedStateMachine):
         judgement = self._do(steps.cancel_pending(request_id, kind=kind), key=("x", request_id))
         if judgement is not None and judgement.events:
             left = [name for name, _ in self.ledger.open_suspensions.values()]
-            assert left == [name for name, _ in before.values() if kind not in (None, self.ledger.kinds[name])]
+            kept = [name for name, _ in before.values() if kind not in (None, self.ledger.kinds[name])]
+            ended = self.ledger.turn is None  # which a question does that is dropped
+            assert left == ([] if ended else kept)
 
     @precondition(lambda self: len(self.conversation.log) > 25)
     @rule(request_id=REQUEST_IDS)
@@ -490,9 +541,8 @@ class Life(RuleBasedStateMachine):
                     ProposedCall(tool_call_id=self._fresh("call") if fresh else call_id, name=name, arguments=text)
                     for call_id, name, text in calls
                 )
-                self._do(
-                    steps.call(*proposed, finish_reason=data.draw(CALLS_END, label="how the answer ends"), **self._cost(data))
-                )
+                said = {"finish_reason": data.draw(CALLS_END, label="how the answer ends"), "output_tokens": 5}
+                self._do(steps.call(*proposed, **said, **self._cost(data)))
             case "ends" if self.conversation.spec.reply is None:
                 self._do(steps.reply())
             case "ends":
@@ -604,10 +654,16 @@ class Life(RuleBasedStateMachine):
     def _settled_as_asked(before, command, judgement):
         """The decision settled the suspension that was named, or the only one there was, and what it said is in force."""
         call = before.turn.call(command.tool_call_id)
-        settled, follows = judgement.events[:2]
+        settled, follows = (*judgement.events, None)[:2]
         assert settled.suspension_id == call.suspension.suspension_id == (command.suspension_id or settled.suspension_id)
         assert command.suspension_id is not None or call.suspensions == 1
-        assert follows.tool_call_id == settled.tool_call_id == call.tool_call_id
+        assert settled.tool_call_id == call.tool_call_id
+        if call.suspension.kind == "limit":
+            return
+        if follows.kind == "call_held":
+            assert before.turn.question is not None
+            return
+        assert follows.tool_call_id == call.tool_call_id
         if command.ruling.kind == "approve":
             edited = command.ruling.body is not None
             assert follows.arguments_at == (judgement.reply.seq if edited else call.arguments_at)
@@ -657,8 +713,11 @@ class Life(RuleBasedStateMachine):
             assert state.turn is None or not any(call.open for call in state.calls)
             assert effects[0].effect_id not in ledger.model_effects
         assert {effect.tool_call_id for effect in effects if effect.kind == "run_tool"} == {
-            call for call in (ledger.open_calls if state.turn else []) if call not in ledger.open_suspensions
+            call
+            for call in (ledger.open_calls if state.turn else [])
+            if call not in ledger.open_suspensions and call not in ledger.held
         }
+        assert not ledger.held or ledger.question, "a call is held, and the turn does not ask"
         runs = {effect.effect_id for effect in effects if effect.kind == "run_tool"}
         assert runs == {f"{call}#{ledger.attempts[call]}" for call in ledger.running}
         # everything that waits ends: by an effect's outcome, by a deadline, or it waits for the user
@@ -738,6 +797,8 @@ def test_the_invariants_hold_where_workers_die_again_and_again(conversations):
         Stop(rounds=2, errors=3, timeout_s=300, then="last_words"),
         Stop(loop=2, tool="lookup", timeout_s=100, waits=True),
         Stop(cost_usd=0.25, content="x", then="last_words"),
+        Stop(rounds=1, loop=2, tokens=40, timeout_s=300, then="ask"),
+        Stop(errors=1, tool="lookup", tokens=10, timeout_s=100, waits=True, then="ask"),
     ],
 )
 def test_the_invariants_hold_where_turns_stop(conversations, stop):

@@ -368,6 +368,7 @@ def test_each_kind_of_suspension_takes_the_decisions_of_the_design():
         SuspensionKind.LOST: (redispatch, answer, fail, cancel),
         SuspensionKind.REVIEW: (review, cancel),
         SuspensionKind.DELEGATE: (cancel,),
+        SuspensionKind.LIMIT: (approve, deny),
     }
     assert accepted(SuspensionKind.APPROVAL, ["edit", "answer"], with_schema=False) == (approve, answer, cancel)
     assert accepted(SuspensionKind.REVIEW, (), with_schema=True) == (review, answer, cancel)

@@ -19,9 +19,8 @@ from holdfast.conversation import (
     evolve,
     outstanding,
 )
-from holdfast.conversation.records.event_base import FailureReason
+from holdfast.conversation.records.event_base import FailureReason, Reached
 from holdfast.conversation.records.events import StopReached, TurnCompleted
-from holdfast.conversation.records.state import Reached
 from holdfast.conversation.terms.spec import UnattendedApprovals, UnattendedSpec
 from holdfast.errors import StaleCall, StaleReason
 from holdfast.persistence import codec

@@ -46,7 +46,14 @@ def test_a_turn_begins_with_the_spec_in_force_and_calls_the_model(conversation):
     conversation.begin()
     digest = conversation.spec.digest
     assert outstanding(conversation.state) == (
-        CallModel(effect_id="t1.m1", spec_digest=digest, code="code-1", upto_seq=3, message_seq=2),
+        CallModel(
+            effect_id="t1.m1",
+            spec_digest=digest,
+            code="code-1",
+            upto_seq=3,
+            message_seq=2,
+            stats=conversation.state.turn.stats,
+        ),
     )
 
 

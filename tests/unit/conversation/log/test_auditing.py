@@ -223,7 +223,7 @@ def test_what_was_shown_is_part_of_the_link(begun, kind):
     waiting = begun.waiting_for(kind)
     at = begun.suspension(waiting).seq
     shown = begun.suspension(waiting).shown
-    begun.resolve(Cancel("no"), waiting)
+    begun.resolve(Deny("no") if kind is SuspensionKind.LIMIT else Cancel("no"), waiting)
     (settled,) = [event for event in begun.log if event.kind == "suspension_settled"]
     assert settled.shown == shown != ""
     for fields in ({"prompt": "Harmless?"}, {"title": "Harmless"}, {"report_md": "ok"}, {"payload": "{}"}, {"tool": "lookup2"}):
