@@ -16,6 +16,6 @@ class Stops:
     def __init__(self, world, seed):
         self.there = random.Random(f"stops {seed}").random() < STOPPED
         if self.there:
-            letter = "q" if random.Random(f"leave {seed}").random() < ASKED else "s"
+            letter = "q" if random.Random(f"question {seed}").random() < ASKED else "s"
             world.conversations = [f"{letter}{name.removeprefix('c')}" for name in world.conversations]
             world.model.restless()
