@@ -247,8 +247,14 @@ def _check_room(spec: AgentSpec, field: str) -> None:
 
 
 def _check_summaries(spec: AgentSpec, room: int, field: str) -> None:
-    compact = None if spec.context is None else spec.context.compact
-    if compact is None or compact.max_tokens is None:
+    compact, budget = (None, None) if spec.context is None else (spec.context.compact, spec.context.budget)
+    if compact is None:
+        return
+    takes = None if compact.model is None or budget is None else window_tokens(compact.model)
+    if takes is not None and budget is not None and takes < budget:
+        problem = f"{compact.model!r:.200} takes {takes} tokens, and what it summarises has up to {budget}"
+        raise ConfigurationError(f"{field}.model", problem, "name a model that takes as many, or give a smaller budget")
+    if compact.max_tokens is None:
         return
     most = int(compact.at * room * (1 - window.LEAST_PART))
     if compact.max_tokens > most:

@@ -4,34 +4,30 @@ The messages stand in the request as data, in an envelope of Holdfast's own: a t
 that summarises. The last summary is among them, so each one stands for everything up to its boundary.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
+from holdfast.conversation import notes
+from holdfast.conversation.log.transcript import PAUSED
 from holdfast.conversation.records.commands import ModelFailed, ModelReplied, Summarized
 from holdfast.conversation.records.event_base import FailureReason, StopReason, SummaryFailure, Used
-from holdfast.conversation.sizes import summary_tokens
+from holdfast.conversation.sizes import notes_tokens
 from holdfast.conversation.terms.models import ModelSpec
-from holdfast.conversation.terms.parts import in_words
 from holdfast.conversation.terms.spec import AgentSpec
 from holdfast.conversation.text import jsontext
-from holdfast.conversation.text.envelope import to_summarize
 from holdfast.conversation.text.tokens import text_tokens
 from holdfast.conversation.window import Summarizing
 
-PROMPT = (
-    "You write notes of a conversation between a person and an assistant that uses tools. The assistant goes on with your "
-    "notes in place of the messages. Keep: what the person wants, and every decision and constraint; names, numbers, "
-    "identifiers, paths and dates, exactly as they are written; what was found and done, with which result; what failed, "
-    "and why; what is left to do. Leave out greetings and repetitions. If the messages begin with earlier notes, yours take "
-    "their place: keep what still matters of them. Write short sentences, in the language of the conversation."
-)
-"""The instructions for summaries, if the agent has none of its own."""
 BOUNDS = ("max_tokens", "max_completion_tokens")
 """The model options that bound an answer."""
 NOT_OF_SUMMARIES = frozenset(
-    {*BOUNDS, "n", "stop", "response_format", "tool_choice", "parallel_tool_calls", "web_search_options"}
+    {
+        *(*BOUNDS, "n", "stop", "response_format", "tool_choice", "parallel_tool_calls", "web_search_options"),
+        *("thinking", "reasoning", "reasoning_effort", "modalities", "audio", "prediction"),
+        *("logprobs", "top_logprobs", "logit_bias"),
+    }
 )
-"""The options of an agent's model that a request for a summary does not have."""
+"""The options of an agent's model that a request for a summary does not have: thinking would use up what it may answer."""
 ASKED_FOR_TOOLS = "the model asked for tools in place of a summary"
 NO_TEXT = "the model's answer has no text"
 CUT_OFF = "the summary was cut off at the model's token limit (Compact.max_tokens): {} tokens"
@@ -53,7 +49,7 @@ def summarizer(spec: AgentSpec) -> AgentSpec:
     if compact.model is not None:
         known = (*spec.models, *(spec.overridable.models if spec.overridable is not None else ()))
         models = (next((one for one in known if one.model == compact.model), ModelSpec(model=compact.model)),)
-    first, *others = (one.model_copy(update={"options": _options(one.options, summary_tokens(spec))}) for one in models)
+    first, *others = (one.model_copy(update={"options": _options(one.options, notes_tokens(spec))}) for one in models)
     timeout_s = min(compact.timeout_s, spec.limits.model_timeout_s)
     return AgentSpec(
         name=spec.name,
@@ -62,7 +58,7 @@ def summarizer(spec: AgentSpec) -> AgentSpec:
         retries=first.retries,
         breaker=first.breaker,
         fallbacks=tuple(others),
-        instructions=compact.prompt or PROMPT,
+        instructions=compact.prompt or notes.PROMPT,
         limits=spec.limits.model_copy(update={"model_timeout_s": timeout_s}),
     )
 
@@ -75,21 +71,7 @@ def _options(options: jsontext.JsonText, most: int) -> jsontext.JsonText:
 
 def request(due: Summarizing) -> list[dict[str, Any]]:
     """The messages of a request for a summary, behind the instructions of `summarizer`."""
-    return [{"role": "user", "content": to_summarize([dict(_shown(message)) for message in due.messages])}]
-
-
-def _shown(message: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """A message as the model that summarises reads it."""
-    yield "role", message["role"]
-    if message["role"] == "tool":
-        yield "tool", message.get("name", "")
-    if message.get("content") is not None:
-        yield "content", in_words(message["content"])
-    if "tool_calls" in message:
-        yield (
-            "calls",
-            [{"tool": call["function"]["name"], "arguments": call["function"]["arguments"]} for call in message["tool_calls"]],
-        )
+    return notes.request(due.messages, notes=due.behind)
 
 
 def verdict(outcome: ModelReplied | ModelFailed, due: Summarizing, origins: Mapping[int, tuple[int, int]]) -> Summarized:
@@ -120,7 +102,7 @@ def _problem(answer: ModelReplied, summary: str) -> tuple[SummaryFailure, str] |
         return SummaryFailure.CALLS, ASKED_FOR_TOOLS
     if answer.finish_reason == StopReason.CONTENT_FILTER:
         return SummaryFailure.REFUSED, FILTERED
-    if answer.finish_reason == StopReason.LENGTH:
+    if answer.finish_reason in (StopReason.LENGTH, PAUSED):
         return SummaryFailure.TOO_LONG, CUT_OFF.format(answer.output_tokens or text_tokens(summary))
     if not summary:
         return SummaryFailure.EMPTY, NO_TEXT

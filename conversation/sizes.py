@@ -3,10 +3,12 @@
 from collections.abc import Mapping
 from typing import Any
 
+from holdfast.conversation import notes
 from holdfast.conversation.terms.context import MOST_OUTPUT
 from holdfast.conversation.terms.reply import DESCRIPTION, FINAL_ANSWER
 from holdfast.conversation.terms.spec import AgentSpec
 from holdfast.conversation.text import jsontext
+from holdfast.conversation.text.envelope import to_summarize
 from holdfast.conversation.text.tokens import text_tokens
 
 MESSAGE_TOKENS = 4
@@ -18,6 +20,10 @@ RESERVE = 20
 """The part of the budget that is kept free (1/20), since counts are estimates."""
 MOST_SUMMARY = 1024
 """How many tokens a summary may have if its agent does not say so; in a small window a third of what it stands for."""
+
+
+THINKING, MOST_THINKING = 16, 4096
+"""The part of the budget (1/16) that may be thought before a summary, and its bound in tokens."""
 
 
 def message_tokens(message: Mapping[str, Any]) -> int:
@@ -72,3 +78,18 @@ def summary_tokens(spec: AgentSpec) -> int:
     if budget is None or compact is None:
         return 0
     return compact.max_tokens or max(min(MOST_SUMMARY, int((budget - fixed_tokens(spec)) * compact.at) // 3), 1)
+
+
+def notes_tokens(spec: AgentSpec) -> int:
+    """How many tokens the answer to a request for a summary may have: models that think use some before they write it."""
+    budget = (spec.context.budget if spec.context is not None else None) or 0
+    return summary_tokens(spec) + min(budget // THINKING, MOST_THINKING)
+
+
+def asking_tokens(spec: AgentSpec) -> int:
+    """How many tokens of the agent's budget for requests a request for a summary has besides the messages."""
+    compact = spec.context.compact if spec.context is not None else None
+    if compact is None:
+        return 0
+    asked = text_tokens(compact.prompt or notes.PROMPT) + text_tokens(to_summarize([])) + 2 * MESSAGE_TOKENS
+    return asked + max(notes_tokens(spec) - output_tokens(spec), 0)

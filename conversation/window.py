@@ -22,13 +22,15 @@ from collections import Counter, deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from pydantic import Field
 
+from holdfast.conversation import notes
 from holdfast.conversation.log.transcript import PAUSED, Compaction
 from holdfast.conversation.record import Record
-from holdfast.conversation.sizes import budget_of, fixed_tokens, message_tokens
+from holdfast.conversation.sizes import asking_tokens, budget_of, fixed_tokens, message_tokens
 from holdfast.conversation.terms.context import READ_RESULT, Context
 from holdfast.conversation.terms.spec import AgentSpec
 from holdfast.conversation.text import excerpt, jsontext
@@ -48,6 +50,13 @@ LEAST_TOKENS = 500
 """The estimate below which a request corrects nothing: it is mostly what surrounds the words."""
 LEAST_SAVED, LEAST_PART = 1024, 0.3
 """What a summary has to save, in tokens and as a part of those before; in a small window a step is enough."""
+
+
+NONE: Mapping[int, bool] = MappingProxyType({})
+LEAST_MODEL = 4000
+"""The smallest window of a model, in tokens."""
+MOST_DOUBLED = 4
+"""How often the wait for the next summary doubles where one after the other fails: up to 16 steps."""
 
 
 class Rule(StrEnum):
@@ -82,6 +91,7 @@ class Summarizing:
         tokens: About how many tokens the messages of the request have without the summary.
         rest: About how many the others have, that message included.
         least: How many tokens the summary has to save.
+        behind: Whether the first message is the last summary.
     """
 
     messages: list[Message]
@@ -90,6 +100,7 @@ class Summarizing:
     tokens: int
     rest: int
     least: int
+    behind: bool = False
 
     def saves(self, summary: str) -> int | None:
         """How many tokens the request has less with the summary; None if it saves too little."""
@@ -133,7 +144,7 @@ def window(
     *,
     compacted: Compaction | None = None,
     failed: Collection[int] = (),
-    refused: Collection[int] = (),
+    refused: Mapping[int, bool] = NONE,
 ) -> Window:
     """What an agent's next request has of the messages; `reported` is what providers said of earlier ones.
 
@@ -191,6 +202,7 @@ class Walk:
         self._digest = spec.digest
         self.behind = compacted
         self._terms, self._fixed, self._budget = spec.context or Context(preview=None), fixed_tokens(spec), budget_of(spec)
+        self._declared, self._asking = self._budget, asking_tokens(spec)
         self._preview = self._terms.preview if spec.tool(READ_RESULT) is not None else None
         self._withheld = READ_RESULT if self._preview is not None else ""
         self._groups: deque[_Group] = deque()
@@ -204,8 +216,9 @@ class Walk:
         self._left: list[LeftOut] = []
         self._head: Message | None = None  # the summary
         self._failed: Collection[int] = ()
-        self._refused: Collection[int] = ()
-        self._fallen = False  # whether a summary has failed since
+        self._refused: Mapping[int, bool] = {}
+        self._fails = 0  # how many summaries have failed since
+        self._waited = 0  # tokens since the last of these
         self._due: Summarizing | None = None  # what is to be summarised before a request at this place
         if compacted is not None:
             self._begin_behind(compacted)
@@ -232,11 +245,12 @@ class Walk:
         messages: Iterable[Message],
         reported: Reported,
         failed: Collection[int] = (),
-        refused: Collection[int] = (),
+        refused: Mapping[int, bool] = NONE,
     ) -> None:
         """The next messages of the transcript. Reports on requests under another spec do not count.
 
-        `failed` are the places, of all messages, at which a summary has failed, `refused` those of requests that were too long.
+        `failed` are the places, of all messages, at which a summary has failed; `refused` has those of requests that were too
+        long (True), and of where their turns were over (False).
         """
         self._failed, self._refused = failed, refused
         for message in messages:
@@ -264,9 +278,12 @@ class Walk:
 
     def _sent(self, groups: Iterable[_Group]) -> list[Message]:
         """The messages of these groups as they are sent, behind the summary."""
-        members = (member for group in groups for member in group.members)
-        sent = [self._stubs[place][0] if place in self._stubs else message for place, message, _ in members]
+        sent = self._as_sent(groups)
         return sent if self._head is None else [self._head, *sent]
+
+    def _as_sent(self, groups: Iterable[_Group]) -> list[Message]:
+        members = (member for group in groups for member in group.members)
+        return [self._stubs[place][0] if place in self._stubs else message for place, message, _ in members]
 
     def _left_out(self) -> list[LeftOut]:
         behind = self.behind
@@ -289,6 +306,7 @@ class Walk:
         self._kept += 1
         self._shown += tokens
         self._since += tokens
+        self._waited += tokens
 
     def _first_sent(self, message: Message) -> int:
         """The tokens of a message as it is first sent; a long result is a preview then, whatever follows."""
@@ -330,22 +348,25 @@ class Walk:
         return room, max(room // STEPS, 1)
 
     def _reach(self) -> None:
-        """Be at the next place: a request there may have been too long, and a summary may have failed since.
-
-        Where both are known, the summary was made for the shorter request.
-        """
+        """Be at the next place: a summary may have failed there, and a request may have been too long."""
         if self._budget is None:
             return
-        if self.length in self._refused:
-            self._budget = min(self._budget, (self._fixed + self._shown * 2 // 3) * self._parts // PARTS)
-        if self.length in self._failed and self._terms.compact is not None:
-            self._fallen = True
+        failed, refused = self.length in self._failed and self._terms.compact is not None, self._refused.get(self.length)
+        if failed:
+            self._fails, self._waited = self._fails + 1, 0
             self._step(*self._room(self._budget))
+        if refused is False:
+            self._budget = self._declared
+        elif refused:
+            self._settle(compacts=False)
+            self._budget = min(self._budget, (self._fixed + self._shown * 2 // 3) * self._parts // PARTS)
+            if failed:
+                self._step(*self._room(self._budget))
 
     def _step(self, room: int, step: int) -> None:
         self._since, before = 0, (len(self._stubs), self._shown)
         self._retain()
-        summarises = self._terms.compact is not None and not self._fallen and self._shown <= room
+        summarises = self._terms.compact is not None and not self._fails and self._shown <= room
         while not summarises and self._shown > room - step and len(self._groups) > 1:
             if self._kept - len(self._groups[0].members) < self._terms.keep and self._shown <= room:
                 break
@@ -356,7 +377,8 @@ class Walk:
     def _to_summarise(self, room: int, step: int) -> Summarizing | None:
         """What is to be summarised before a request at this place; None if nothing is, or if that would save too little."""
         compact = self._terms.compact
-        if compact is None or self._shown <= compact.at * room or (self._fallen and self._since < step):
+        waits = step * 2 ** min(self._fails - 1, MOST_DOUBLED) if self._fails else 0
+        if compact is None or self._shown <= compact.at * room or self._waited < waits:
             return None
         if self.behind is not None and self.length <= self.behind.settled:
             return None  # there was one just now
@@ -364,19 +386,26 @@ class Walk:
         first = len(groups) - 1
         while first > 0 and groups[first].role == groups[first - 1].role == "user":
             first -= 1  # what the model has not answered yet
-        kept, size = sum(len(group.members) for group in groups[first:]), sum(group.size for group in groups[:first])
+        kept, most = sum(len(group.members) for group in groups[first:]), self._most_summarised(room)
+        sizes = [notes.tokens(self._as_sent([group])) for group in groups[:first]]
+        size = sum(sizes)
         while first > 0 and (
-            kept < (compact.keep or 0)
-            or groups[first].role == groups[first - 1].role == "user"
-            or size > room  # the model that summarises takes no more, either
+            kept < (compact.keep or 0) or groups[first].role == groups[first - 1].role == "user" or size > most
         ):
             first -= 1
             kept += len(groups[first].members)
-            size -= groups[first].size
+            size -= sizes[first]
         if first <= 0:
             return None
         found = self._summarising(groups, first, step)
         return found if found.saves("") is not None else None
+
+    def _most_summarised(self, room: int) -> int:
+        """How many tokens the messages of a request for a summary may have: the model that summarises takes no more, either."""
+        if (self._budget or 0) < LEAST_MODEL:
+            return room * 3 // 2  # no model is as small, and the instructions for summaries alone would take most of it
+        in_front = [*([self._head] if self._head is not None else []), *self._as_sent([self._asked] if self._asked else [])]
+        return (self._budget or 0) * PARTS // self._parts - self._asking - notes.tokens(in_front)
 
     def _summarising(self, groups: list[_Group], first: int, step: int) -> Summarizing:
         """The summary of the groups in front of one, and of what is sent in front of them."""
@@ -392,6 +421,7 @@ class Walk:
             tokens=self._shown,
             rest=self._shown - size + (asked.size if asked is not None else 0),
             least=max(int(self._shown * LEAST_PART), min(LEAST_SAVED, step)),
+            behind=self._head is not None,
         )
 
     def _retain(self) -> None:

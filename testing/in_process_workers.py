@@ -128,7 +128,7 @@ class InProcessWorkers:
         return model_outcome.concluded(outcome, *found, reading, request.stopped)
 
     async def _answered(self, request: ModelRequest, own: AgentSpec, asked: Window) -> AnswerOutcome:
-        own, sent = model_outcome.to_send(self._agent.spec, own, asked)
+        own, sent = model_outcome.to_send(own, asked)
         spec, effect_id = self._agent.spec if asked.due is None else own, request.effect_id
         failed = partial(ModelFailed, effect_id=effect_id)
         messages = prompt.messages(sent, instructions=spec.instructions, route="", anthropic=False)

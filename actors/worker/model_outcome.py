@@ -90,9 +90,9 @@ def asked(effect_id: str, spec: AgentSpec, reading: Reading, stopped: str = "") 
     return (own, found) if found.fits else _overflowing(effect_id, found)
 
 
-def to_send(spec: AgentSpec, own: AgentSpec, asked: Window) -> tuple[AgentSpec, list[dict[str, Any]]]:
+def to_send(own: AgentSpec, asked: Window) -> tuple[AgentSpec, list[dict[str, Any]]]:
     """The spec and the messages of the request: those of the window, or of the summary that is due before it."""
-    return (own, asked.messages) if asked.due is None else (compaction.summarizer(spec), compaction.request(asked.due))
+    return (own, asked.messages) if asked.due is None else (compaction.summarizer(own), compaction.request(asked.due))
 
 
 def concluded(outcome: AnswerOutcome, own: AgentSpec, asked: Window, reading: Reading, stopped: str = "") -> ModelOutcome:

@@ -145,13 +145,13 @@ def _judged(bound: _Bound, redaction: Redaction) -> Reached | None:
         return bound.reached(FAILED.format(type(error).__name__))
     if inspect.iscoroutine(told):
         told.close()  # nobody awaits it
-    if told is None or told is False or told == "":
+    if told is None or told is False:
         return None
     if told is True:
         return bound.reached()
     if not isinstance(told, str):
         return bound.reached(NO_TEXT.format(type(told).__name__))
-    return bound.reached(redaction.redacted(" ".join(told.split()), REASON_CHARS))
+    return None if not told else bound.reached(redaction.redacted(" ".join(told.split()), REASON_CHARS))
 
 
 @lru_cache(maxsize=64)

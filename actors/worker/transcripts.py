@@ -67,7 +67,7 @@ class Reading:
     overrides: Overrides | None = None
     compacted: Compaction | None = None
     failed: Collection[int] = ()
-    refused: Collection[int] = ()
+    refused: Mapping[int, bool] = field(default_factory=dict)
     origins: Mapping[int, tuple[int, int]] = field(default_factory=dict)
 
     def window(self, spec: AgentSpec, stopped: str = "", *, too_long: bool = False) -> Window:
@@ -78,10 +78,10 @@ class Reading:
         if spec.context is None and self.compacted is None:
             return Window([*self.messages, *closing(stopped)], tokens=0)
         walk = self.walked.begin(spec, self.settled, self.compacted)
-        places: tuple[Collection[int], Collection[int]] = (self.failed, self.refused)
-        walk.extend(self.messages[walk.length - self.first : self.settled - self.first], self.reported, *places)
+        settled = self.messages[walk.length - self.first : self.settled - self.first]
+        walk.extend(settled, self.reported, self.failed, self.refused)
         walk = walk.copied()
-        refused = {*self.refused, self.first + len(self.messages)} if too_long else self.refused
+        refused = {**self.refused, self.first + len(self.messages): True} if too_long else self.refused
         walk.extend(self.messages[self.settled - self.first :], self.reported, self.failed, refused)
         return walk.window(stopped)
 

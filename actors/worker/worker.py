@@ -426,7 +426,7 @@ class Worker:
             await asyncio.sleep(0)
         if isinstance(found := model_outcome.asked(request.effect_id, spec, reading, request.stopped), ModelFailed):
             return found
-        (own, asked), (asking, messages) = found, model_outcome.to_send(spec, *found)
+        (own, asked), (asking, messages) = found, model_outcome.to_send(*found)
         counts = ModelCounts(self._counts, asking.model)
         with model_span(request, asking, messages, self.secrets.content) as span:
             how: dict[str, Any] = {"redaction": self.secrets.redaction, "rules": rules.sending(asked), "counts": counts}

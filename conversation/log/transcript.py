@@ -71,7 +71,8 @@ class Transcript:
         overrides: Those of the message that the present or last turn answers, if it has any.
         compacted: The last summary; the messages stay whole.
         failed: The places behind which a summary has failed since: how many messages there were.
-        refused: The places at which a provider has refused a request for its length since.
+        refused: The places at which a provider has refused a request for its length since (True), and at which the turn of such
+            a request was over (False).
         origins: By the place of a message of somebody, or of an answer: the `seq` of the log entry with which it came, and the
             `seq` of the message itself (0 of an answer).
     """
@@ -83,7 +84,7 @@ class Transcript:
         self.reported: dict[int, tuple[str, int]] = {}
         self.compacted: Compaction | None = None
         self.failed: set[int] = set()
-        self.refused: set[int] = set()
+        self.refused: dict[int, bool] = {}
         self.origins: dict[int, tuple[int, int]] = {}
         self.first = 0
         self._asked: dict[int, dict[str, Any]] = {}
@@ -101,11 +102,10 @@ class Transcript:
                 self._queued[seq] = event.text
                 if event.overrides is not None:
                     self._overriding[seq] = event.overrides
-            case events.TurnStarted() | events.InputJoined():
+            case events.TurnStarted():
+                self._begin(event)
+            case events.InputJoined():
                 self._ask(taken_up(event))
-                if isinstance(event, events.TurnStarted):
-                    self._spec_digest = event.spec_digest
-                    self.overrides = self._overriding.pop(event.message_seq, None)
             case events.InputSuperseded():
                 for message in event.message_seqs:
                     self._forget(message)
@@ -124,11 +124,18 @@ class Transcript:
             case events.SummaryFailed():
                 self.failed.add(self.settled + len(self._tool_messages()))
             case events.ContextOverflowed():
-                self.refused.add(self.settled + len(self._tool_messages()))
+                self.refused[self.settled + len(self._tool_messages())] = True
             case CallResolved():
                 self._results[event.tool_call_id] = event
             case _:
                 pass  # no other event is a message
+
+    def _begin(self, event: events.TurnStarted) -> None:
+        if next(reversed(self.refused.values()), False):
+            self.refused[self.settled + len(self._tool_messages())] = False
+        self._ask(taken_up(event))
+        self._spec_digest = event.spec_digest
+        self.overrides = self._overriding.pop(event.message_seq, None)
 
     def _forget(self, seq: int) -> None:
         self._queued.pop(seq, None)
@@ -143,7 +150,7 @@ class Transcript:
     def _compact(self, event: events.Compacted) -> None:
         found = (place for place, (_, seq) in self.origins.items() if seq == event.asked_at)
         place = next(found, None) if event.asked_at else None
-        self.failed, self.refused = set(), set()
+        self.failed, self.refused = set(), {}
         self._spec_digest = event.spec_digest
         self.compacted = Compaction(
             summary=event.summary,

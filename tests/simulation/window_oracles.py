@@ -70,7 +70,7 @@ class Asking:
     def sent(self, stopped=""):
         """The spec and the messages of a request here, the last of a turn that is `stopped`; and what is summarised by it."""
         found = self._window(stopped)
-        return *to_send(self._spec, self.spec, found), found.due
+        return *to_send(self.spec, found), found.due
 
     def summarized(self, answer, due):
         """What comes of a model's answer to a request for a summary."""

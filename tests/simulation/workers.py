@@ -42,7 +42,7 @@ class SimWorker(Worker):
     async def _model(self, store, app, request, spec, reading, *, rules):
         if isinstance(found := model_outcome.asked(request.effect_id, spec, reading, request.stopped), ModelFailed):
             return found
-        asking, messages = model_outcome.to_send(spec, *found)
+        asking, messages = model_outcome.to_send(*found)
         self._world.ledger.requested(request, asking, messages)
         await self._world.pause(self._world.model.seconds())
         answer = self._world.model.answer(request, messages, asking)

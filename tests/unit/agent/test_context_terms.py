@@ -69,3 +69,10 @@ def test_what_is_no_context_is_refused():
     for terms in ({"budget": 0}, {"budget": 10**9}, {"keep": 0}, {"retain": {"a": {}}}):
         with pytest.raises(ValidationError):
             Context(**terms)
+
+
+def test_a_model_that_takes_less_than_what_it_summarises_is_refused():
+    with pytest.raises(ConfigurationError, match=r"context.compact.model: .*takes 16385 tokens") as refused:
+        Agent(name="desk", model="openai/gpt-4o", context=Context(budget=60_000, compact=Compact(model="openai/gpt-3.5-turbo")))
+    assert "give a smaller budget" in str(refused.value)
+    Agent(name="desk", model="openai/gpt-4o", context=Context(budget=12_000, compact=Compact(model="openai/gpt-3.5-turbo")))

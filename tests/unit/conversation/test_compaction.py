@@ -1,6 +1,7 @@
 """Which messages a summary stands for, what is sent then, and what a model is asked for it."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -10,7 +11,7 @@ from holdfast.conversation import AgentSpec, Compact, Context, ModelFailed, Mode
 from holdfast.conversation.log.transcript import Compaction
 from holdfast.conversation.records.event_base import FailureReason, SummaryFailure
 from holdfast.conversation.records.proposed_call import ProposedCall
-from holdfast.conversation.sizes import budget_of, fixed_tokens, message_tokens, summary_tokens
+from holdfast.conversation.sizes import RESERVE, THINKING, budget_of, fixed_tokens, message_tokens, notes_tokens
 from holdfast.conversation.terms.models import ModelSpec
 from holdfast.conversation.terms.overrides import Overridable
 from holdfast.conversation.window import Rule, window
@@ -266,7 +267,7 @@ def test_a_summary_is_asked_for_by_data_in_our_envelope():
     assert (given_["_kind"], given_["untrusted"]) == ("holdfast.to_summarize", True)
     assert len(given_["messages"]) == len(found.due.messages)
     assert given_["messages"][1] == {"role": "assistant", "calls": [{"tool": "look", "arguments": "{}"}]}
-    assert given_["messages"][2] == {"role": "tool", "tool": "look", "content": messages[2]["content"]}
+    assert given_["messages"][2] == {"role": "tool", "tool": "look", "content": json.loads(messages[2]["content"])}
     assert {"role": "user", "content": "next"} in given_["messages"]
 
 
@@ -282,7 +283,10 @@ def test_images_are_words_in_a_request_for_a_summary():
 
 
 def test_the_agents_models_summarise_without_its_tools_and_shape():
-    options = '{"temperature":0,"max_completion_tokens":9000,"tool_choice":"auto","response_format":{"type":"json_object"}}'
+    options = (
+        '{"temperature":0,"max_completion_tokens":9000,"tool_choice":"auto","response_format":{"type":"json_object"},'
+        '"reasoning_effort":"high","thinking":{"type":"enabled","budget_tokens":8000},"logprobs":true}'
+    )
     fallback = ModelSpec(model="test/other", options='{"max_tokens":5}')
     of = spec(30_000, max_tokens=700, timeout_s=50, prompt="Be brief.").model_copy(
         update={"model_options": options, "fallbacks": (fallback,), "retries": 2, "reply": "{}"}
@@ -295,14 +299,15 @@ def test_the_agents_models_summarise_without_its_tools_and_shape():
         (),
         None,
     )
-    assert json.loads(found.model_options) == {"temperature": 0, "max_completion_tokens": 700}
-    assert [(one.model, json.loads(one.options)) for one in found.fallbacks] == [("test/other", {"max_tokens": 700})]
+    most = 700 + 30_000 // THINKING  # what it may think counts as an answer, too
+    assert json.loads(found.model_options) == {"temperature": 0, "max_completion_tokens": most}
+    assert [(one.model, json.loads(one.options)) for one in found.fallbacks] == [("test/other", {"max_tokens": most})]
     assert found.limits.model_timeout_s == 50
     assert found.context is None
 
 
 def test_a_model_of_its_own_summarises_with_the_options_that_the_agent_declares_for_it():
-    assert compaction.summarizer(spec(model="test/small")).models[0].options == f'{{"max_tokens":{summary_tokens(spec())}}}'
+    assert compaction.summarizer(spec(model="test/small")).models[0].options == f'{{"max_tokens":{notes_tokens(spec())}}}'
     known = ModelSpec(model="test/small", options='{"top_p":0.5}', retries=1)
     of = spec(model="test/small").model_copy(update={"overridable": Overridable(models=(known,))})
     found = compaction.summarizer(of)
@@ -386,3 +391,56 @@ def test_whatever_is_said_and_whichever_summaries_fail_each_request_is_whole_and
         assert sent.messages[-1] is messages[-1]
         heads = [one for one in sent.messages if "holdfast.summary" in str(one["content"])]
         assert heads == ([] if compacted is None else [sent.messages[0]])
+
+
+# -- what the model that summarises can take -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "result_",
+    ['{"ok": true, "result": "' + '\\"a\\",' * 80 + '"}', json.dumps({"ok": True, "result": {"rows": [["x"] * 9] * 9}})],
+)
+def test_a_request_for_a_summary_is_within_the_window_too_whatever_has_to_be_escaped(result_):
+    of, messages = spec(8000), [user("begin")]
+    while (found := window(of, messages, {})).due is None:
+        place = f"c{len(messages)}"
+        messages += [called(place), {**result(place), "content": result_}]
+    [asked] = compaction.request(found.due)
+    summariser = compaction.summarizer(of)
+    most = json.loads(summariser.model_options)["max_tokens"]
+    assert message_tokens(asked) + fixed_tokens(summariser) + most <= 8000 - 8000 // RESERVE
+
+
+def test_notes_and_our_own_words_are_nobodys_in_a_request_for_a_summary():
+    _, found = until_due(spec())
+    misfit = {"role": "user", "content": '{"_kind":"holdfast.reply_refused"}', "misfit": True}
+    due = replace(found.due, messages=[user("notes"), answer("no"), misfit], behind=True)
+    shown = told(compaction.request(due)[0])["messages"]
+    assert [one["role"] for one in shown] == ["notes", "assistant", "holdfast"]
+    assert told(compaction.request(replace(due, behind=False))[0])["messages"][0]["role"] == "user"
+
+
+def test_where_summaries_fail_one_after_the_other_each_waits_twice_as_long():
+    of, messages, failed, waits = spec(8000), [user("begin")], set(), []
+    for _ in range(4):
+        since = 0
+        while window(of, messages, {}, failed=failed).due is None:
+            messages += turn(len(messages), 100)
+            since += 1
+        failed.add(len(messages))
+        waits.append(since)
+    _, second, third, fourth = waits
+    assert 2 * second - 2 <= third
+    assert 2 * third - 2 <= fourth
+
+
+@pytest.mark.parametrize("after", range(6))
+def test_what_is_sent_behind_a_refusal_is_two_thirds_of_what_was_refused(after):
+    of = AgentSpec(name="desk", model="test/model", context=Context(budget=6000, keep=2, preview=None))
+    messages = [message for number in range(40 + after) for message in turn(number, 100)] + [user("now?")]
+    sent = window(of, messages, {})
+    smaller = window(of, messages, {}, refused={len(messages): True})
+    assert smaller.fits
+    assert smaller.tokens - fixed_tokens(of) <= (sent.tokens - fixed_tokens(of)) * 2 // 3
+    over = window(of, [*messages, *turn(99, 10)], {}, refused={len(messages): True, len(messages) + 2: False})
+    assert over.budget == sent.budget

@@ -2,7 +2,10 @@
 
 import json
 
+import pytest
+
 from holdfast import Agent, Compact, Context, FailureReason, Limits, tool
+from holdfast.conversation.sizes import budget_of
 from holdfast.testing import Rehearsal, call, say
 
 REFUSAL = "This model's maximum context length is exceeded"
@@ -45,13 +48,13 @@ async def talked(agent, model, turns):
         return result, await rehearsal.context()
 
 
-async def test_a_window_that_is_too_large_for_the_provider_shrinks_and_no_turn_fails():
+async def test_a_window_that_is_too_large_for_the_provider_shrinks_for_a_turn_and_no_turn_fails():
     model, sent = takes(4000)
     result, view = await talked(desk(keep=2), model, 40)
     assert not of_kind(result, "turn_failed")
     refused = of_kind(result, "context_overflowed")
     assert refused
-    assert len(refused) < 8, "the window stays small"
+    assert len({one.turn_id for one in refused}) == len(refused) < 20, "what is left out stays so"
     assert "maximum context length" in refused[0].error
     assert view.budget < 2800
     assert len(sent) == 80 + len(refused)
@@ -123,3 +126,19 @@ async def test_other_errors_fail_the_turn():
     async with Rehearsal(desk(keep=2), model=[RuntimeError("overloaded")]) as rehearsal:
         result = await rehearsal.send("hello")
     assert result.state.failed is FailureReason.MODEL_ERROR
+
+
+@pytest.mark.parametrize("compact", [None, Compact()])
+async def test_refusals_of_a_while_leave_the_declared_budget_to_the_turns_after_it(compact):
+    down = True
+
+    def model(_messages):
+        return RuntimeError(REFUSAL) if down else say("answer")
+
+    agent = Agent(name="desk", context=Context(budget=60_000, keep=2, compact=compact))
+    async with Rehearsal(agent, model=model, within_s=60) as rehearsal:
+        for number in range(8):
+            assert (await rehearsal.send(f"question {number}")).state.failed == "context_overflow"
+        down = False
+        result = await rehearsal.send("now? " + "z" * 900)
+        assert (result.reply, (await rehearsal.context()).budget) == ("answer", budget_of(agent.spec))
