@@ -41,7 +41,6 @@ from .hashes import Put
 from .keys import Keys, index_name
 from .lists import PAGE_BYTES, Pause
 from .memory_queues import Queues
-from .pages import PendingPlace
 from .reads import Reads
 from .runs import Late, Run, RunStatus
 from .views import naming
@@ -160,9 +159,9 @@ class Kept:
 def claimed(found: Kept, effect_id: str, incarnation: str) -> bool:
     """Whether this incarnation's claim of the work stands; without an incarnation, whether nobody has claimed it."""
     run = found.runs.get(effect_id)
-    if not incarnation:
+    if run is None or not incarnation:
         return run is not None and run.status is RunStatus.RUNNABLE
-    return run is not None and run.status is RunStatus.CLAIMED and run.incarnation == incarnation
+    return run.status is RunStatus.CLAIMED and run.incarnation == incarnation
 
 
 class MemoryConversations(Reads):
@@ -360,9 +359,8 @@ class MemoryConversations(Reads):
     def _account(self, conversation_id: str, write: Append, now: int) -> None:
         """Count what the events have spent, and keep what they owe."""
         if write.spent is not None:
-            day, spent = write.spent
-            place = write.after.agent, day
-            self._spent[place] = spent + self._spent.get(place, Spent())
+            place = write.after.agent, write.spent.day
+            self._spent[place] = write.spent.spent + self._spent.get(place, Spent())
         if write.owed:
             self._owed.owe(conversation_id, write.owed, now)
 
@@ -469,21 +467,15 @@ class MemoryConversations(Reads):
             return [(seq, self.payloads.open_event(conversation_id, seq, log[seq - 1])) for seq in sorted(page)]
 
     async def _note_change(
-        self,
-        conversation_id: str,
-        found: Kept,
-        stood: Standing | None,
-        *,
-        first: int,
-        opened: Sequence[PendingEntry] = (),
-        closed: Sequence[PendingEntry] = (),
-        noted: Sequence[PendingEntry] = (),
+        self, conversation_id: str, found: Kept, stood: Standing | None, *, first: int, **sides: Sequence[PendingEntry]
     ) -> None:
+        """Note that a log has grown from `first` on; `sides` are the suspensions that it has `opened`, `closed` and `noted`."""
         stands = found.standing
-        if stands is not None and (stands != stood or opened or closed or noted):
+        if stands is not None and (stands != stood or any(sides.values())):
             now, last = self._clock(), self._changes[-1].id if self._changes else (0, -1)
             id_ = (now, 0) if now > last[0] else (last[0], last[1] + 1)
-            come, gone, said = (tuple(_suspended(conversation_id, one) for one in side) for side in (opened, closed, noted))
+            changed = (sides.get(side, ()) for side in ("opened", "closed", "noted"))
+            come, gone, said = (tuple(Suspended.of(conversation_id, one) for one in side) for side in changed)
             self._changes.append(Change(0, id_, conversation_id, first, len(found.log), *stands, come, gone, said))
         async with self._changed:
             self._changed.notify_all()
@@ -503,7 +495,3 @@ def check(fine: bool, what: str) -> None:  # noqa: FBT001 - the condition itself
     """Raise `CorruptStore` if the condition is false."""
     if not fine:
         raise CorruptStore(what)
-
-
-def _suspended(conversation_id: str, one: PendingEntry) -> Suspended:
-    return Suspended(one.kind, PendingPlace(conversation_id, one.seq, one.suspension_id, one.created_at))

@@ -31,7 +31,6 @@ from holdfast.conversation.records.proposed_call import ProposedCall
 from holdfast.conversation.records.state import State, Turn
 from holdfast.conversation.terms import questions
 from holdfast.conversation.terms.approvers import MOST_BYTES, joined
-from holdfast.conversation.terms.budget import Exceeded, Per
 from holdfast.conversation.terms.decisions import SuspensionKind
 from holdfast.conversation.terms.grants import LONGEST_VALUE, MOST_TARGETS, CallTarget
 from holdfast.conversation.terms.reply import FINAL_ANSWER, MISFIT, MOST_REPAIRS
@@ -123,29 +122,18 @@ def turn_prepared(state: State, command: TurnPrepared) -> Judgement:
     if spec is None:
         error = jsontext.clean(command.problem or "") or f"no spec of agent {state.agent!r} is stored"
         fail(draft, error, FailureReason.NO_AGENT)
-    elif (over := _over_budget(state, spec, command)) is not None:
+    elif spec.budget is not None and (over := spec.budget.over(state.spent, command.today)) is not None:
         fail(draft, over.said, FailureReason.BUDGET_EXCEEDED, until=over.until)
     return draft.done()
-
-
-def _over_budget(state: State, spec: AgentSpec, command: TurnPrepared) -> Exceeded | None:
-    """The budget that lets no turn begin; None if there is none, or if something is left of it."""
-    budget = spec.budget
-    if budget is None:
-        return None
-    if budget.per is Per.CONVERSATION:
-        return budget.exceeded(state.spent)
-    return None if command.today is None else budget.exceeded(command.today.spent, command.today.day)
 
 
 def _stops(spec: AgentSpec | None, now: int) -> dict[str, Any]:
     """What the beginning of a turn says of its agent's `Stop`."""
     if spec is None or spec.stop is None:
         return {}
-    said: dict[str, Any] = {"counted": True, "asks": spec.stop.then is Then.ASK}
-    if spec.stop.timeout_s is not None:
-        said |= {"ends_at": now + max(round(spec.stop.timeout_s * 1000), 1), "waits": spec.stop.waits}
-    return said
+    lasts = spec.stop.timeout_s
+    timed = {} if lasts is None else {"ends_at": now + max(round(lasts * 1000), 1), "waits": spec.stop.waits}
+    return {"counted": True, "asks": spec.stop.then is Then.ASK, **timed}
 
 
 def model_replied(state: State, command: ModelReplied) -> Judgement:

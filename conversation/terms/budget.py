@@ -70,6 +70,12 @@ class Budget(Record):
             raise ValueError("give cost_usd or tokens")
         return self
 
+    def over(self, spent: Spent, today: DaySpent | None) -> Exceeded | None:
+        """What is used up of it if the conversation has used so much, and its agent today; None if something is left."""
+        if self.per is Per.CONVERSATION:
+            return self.exceeded(spent)
+        return None if today is None else self.exceeded(today.spent, today.day)
+
     def exceeded(self, spent: Spent, day: int = 0) -> Exceeded | None:
         """What is used up of it, on a day (since 1970) if it is for days; None if something is left."""
         if self.cost_usd is not None and spent.nano_usd >= round(NANOS * self.cost_usd):

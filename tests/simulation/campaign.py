@@ -14,7 +14,7 @@ CHUNK = 50
 WORKERS = 2
 SHOWN = 3
 NICE = 10
-LOCALLY, IN_CI = 300, 1_000
+LOCALLY, IN_CI = 300, 800
 
 
 def how_many():

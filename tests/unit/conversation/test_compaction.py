@@ -378,9 +378,10 @@ def test_whatever_is_said_and_whichever_summaries_fail_each_request_is_whole_and
         if (due := sent.due) is not None:
             assert due.first > boundary, "a boundary moves back"
             assert paired(due.messages)
-            if data.draw(st.booleans()) and due.saves("notes") is not None:
+            notes = f"notes {number}"
+            if data.draw(st.booleans()) and due.saves(notes) is not None:
                 asked = None if due.asked is None else (due.asked, messages[due.asked])
-                compacted, boundary, failed = behind(due, len(messages), f"notes {number}", asked), due.first, set()
+                compacted, boundary, failed = behind(due, len(messages), notes, asked), due.first, set()
             else:
                 failed = failed | {len(messages)}
             sent = window(of, messages, {}, compacted=compacted, failed=failed)
