@@ -14,6 +14,7 @@ from holdfast.conversation.terms.stopping import Stop
 from holdfast.conversation.terms.turn_stats import TurnFunction, TurnStats
 from holdfast.conversation.text import jsontext
 from holdfast.conversation.text.regex import BadRegex, Regex
+from holdfast.conversation.text.tokens import text_tokens
 from holdfast.errors import ConfigurationError
 
 from . import checks, disclosure, overriding, timeouts
@@ -254,6 +255,10 @@ def _check_summaries(spec: AgentSpec, room: int, field: str) -> None:
     if takes is not None and budget is not None and takes < budget:
         problem = f"{compact.model!r:.200} takes {takes} tokens, and what it summarises has up to {budget}"
         raise ConfigurationError(f"{field}.model", problem, "name a model that takes as many, or give a smaller budget")
+    asked = text_tokens(compact.prompt or "")
+    if budget is not None and asked * 2 > budget:
+        problem = f"it has about {asked} tokens, more than half of the budget"
+        raise ConfigurationError(f"{field}.prompt", problem, "give a shorter prompt or a larger budget")
     if compact.max_tokens is None:
         return
     most = int(compact.at * room * (1 - window.LEAST_PART))

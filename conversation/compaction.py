@@ -69,6 +69,15 @@ def _options(options: jsontext.JsonText, most: int) -> jsontext.JsonText:
     return jsontext.dumps({name: value for name, value in given.items() if name not in NOT_OF_SUMMARIES} | {bound: most})
 
 
+def without_thinking(called: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of a call for a summary, whose options an app may declare in its code, too: without those of thinking."""
+    left_out = NOT_OF_SUMMARIES.difference(BOUNDS)
+    plain = {name: value for name, value in called.items() if name not in left_out}
+    if isinstance(extra := plain.get("extra_body"), Mapping):
+        plain["extra_body"] = {name: value for name, value in extra.items() if name not in left_out}
+    return plain
+
+
 def request(due: Summarizing) -> list[dict[str, Any]]:
     """The messages of a request for a summary, behind the instructions of `summarizer`."""
     return notes.request(due.messages, notes=due.behind)

@@ -3,12 +3,13 @@
 A text among them is nobody's word to the model that summarises. All is pure.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from holdfast.conversation.terms.parts import in_words
 from holdfast.conversation.text import jsontext
 from holdfast.conversation.text.envelope import to_summarize
+from holdfast.conversation.text.jsontext import JsonText
 from holdfast.conversation.text.tokens import text_tokens
 
 PROMPT = (
@@ -23,36 +24,43 @@ PROMPT = (
 
 def request(messages: Iterable[Mapping[str, Any]], *, notes: bool) -> list[dict[str, Any]]:
     """The messages of a request for a summary, behind the instructions; the first of those is the last summary if `notes`."""
-    shown = [dict(_shown(message)) for message in messages]
-    if notes:
-        shown[0]["role"] = "notes"
-    return [{"role": "user", "content": to_summarize(shown)}]
+    texts = [_shown(message, notes=notes and place == 0) for place, message in enumerate(messages)]
+    return [{"role": "user", "content": to_summarize(texts)}]
 
 
 def tokens(messages: Iterable[Mapping[str, Any]]) -> int:
     """About how many tokens messages have in a request for a summary."""
-    return sum(text_tokens(jsontext.dumps(dict(_shown(message)))) for message in messages)
+    return sum(text_tokens(_shown(message)) for message in messages)
 
 
-def _shown(message: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+def _shown(message: Mapping[str, Any], *, notes: bool = False) -> JsonText:
     """A message as the model that summarises reads it; what Holdfast has said in it is no person's word."""
-    yield "role", "holdfast" if "misfit" in message else message["role"]
+    role = "notes" if notes else "holdfast" if "misfit" in message else message["role"]
+    said = {"role": jsontext.dumps(role)}
     if message["role"] == "tool":
-        yield "tool", message.get("name", "")
+        said["tool"] = jsontext.dumps(message.get("name", ""))
     if message.get("content") is not None:
         words = in_words(message["content"])
-        yield "content", _read(words) if message["role"] == "tool" else words
+        said["content"] = _written(words) if message["role"] == "tool" else jsontext.dumps(words)
     if "tool_calls" in message:
-        yield (
-            "calls",
-            [{"tool": call["function"]["name"], "arguments": call["function"]["arguments"]} for call in message["tool_calls"]],
-        )
+        said["calls"] = f"[{','.join(map(_call, message['tool_calls']))}]"
+    return _joined(said)
 
 
-def _read(result: str) -> Any:
-    """A result as JSON, which would have twice as many quotes within a text; as it is if it is no object."""
+def _call(call: Mapping[str, Any]) -> JsonText:
+    asked = call["function"]
+    return _joined({"tool": jsontext.dumps(asked["name"]), "arguments": _written(asked["arguments"])})
+
+
+def _written(text: str) -> JsonText:
+    """A result or arguments as they are if they are an object: as a text within JSON they would have twice as many quotes."""
     try:
-        value = jsontext.loads(result)
+        written = isinstance(jsontext.loads(text), dict)
     except jsontext.NotJson:
-        return result
-    return value if isinstance(value, dict) else result
+        written = False
+    return text if written else jsontext.dumps(text)
+
+
+def _joined(said: Mapping[str, JsonText]) -> JsonText:
+    """An object of texts that are JSON already: no bound of depth or number counts for all of them together."""
+    return f"{{{','.join(f'{jsontext.dumps(name)}:{text}' for name, text in said.items())}}}"

@@ -28,7 +28,7 @@ from typing import Any, TypeAlias
 from pydantic import Field
 
 from holdfast.conversation import notes
-from holdfast.conversation.log.transcript import PAUSED, Compaction
+from holdfast.conversation.log.transcript import PAUSED, Compaction, is_ok
 from holdfast.conversation.record import Record
 from holdfast.conversation.sizes import asking_tokens, budget_of, fixed_tokens, message_tokens
 from holdfast.conversation.terms.context import READ_RESULT, Context
@@ -177,6 +177,7 @@ class _Group:
     role: str
     members: list[tuple[int, Message, int]] = field(default_factory=list)
     size: int = 0
+    noted: int | None = None  # how many tokens it has in a request for a summary, once that is known
 
     @property
     def first(self) -> int:
@@ -202,7 +203,7 @@ class Walk:
         self._digest = spec.digest
         self.behind = compacted
         self._terms, self._fixed, self._budget = spec.context or Context(preview=None), fixed_tokens(spec), budget_of(spec)
-        self._declared, self._asking = self._budget, asking_tokens(spec)
+        self._declared, self._small, self._asking = self._budget, (self._terms.budget or 0) < LEAST_MODEL, asking_tokens(spec)
         self._preview = self._terms.preview if spec.tool(READ_RESULT) is not None else None
         self._withheld = READ_RESULT if self._preview is not None else ""
         self._groups: deque[_Group] = deque()
@@ -302,7 +303,7 @@ class Walk:
             self._groups.append(_Group(message["role"]))
         tokens, group = self._first_sent(message), self._groups[-1]
         group.members.append((self.length, message, tokens))
-        group.size += tokens
+        group.size, group.noted = group.size + tokens, None
         self._kept += 1
         self._shown += tokens
         self._since += tokens
@@ -387,7 +388,7 @@ class Walk:
         while first > 0 and groups[first].role == groups[first - 1].role == "user":
             first -= 1  # what the model has not answered yet
         kept, most = sum(len(group.members) for group in groups[first:]), self._most_summarised(room)
-        sizes = [notes.tokens(self._as_sent([group])) for group in groups[:first]]
+        sizes = [self._noted(group) for group in groups[:first]]
         size = sum(sizes)
         while first > 0 and (
             kept < (compact.keep or 0) or groups[first].role == groups[first - 1].role == "user" or size > most
@@ -400,9 +401,14 @@ class Walk:
         found = self._summarising(groups, first, step)
         return found if found.saves("") is not None else None
 
+    def _noted(self, group: _Group) -> int:
+        if group.noted is None:
+            group.noted = notes.tokens(self._as_sent([group]))
+        return group.noted
+
     def _most_summarised(self, room: int) -> int:
         """How many tokens the messages of a request for a summary may have: the model that summarises takes no more, either."""
-        if (self._budget or 0) < LEAST_MODEL:
+        if self._small:
             return room * 3 // 2  # no model is as small, and the instructions for summaries alone would take most of it
         in_front = [*([self._head] if self._head is not None else []), *self._as_sent([self._asked] if self._asked else [])]
         return (self._budget or 0) * PARTS // self._parts - self._asking - notes.tokens(in_front)
@@ -447,11 +453,11 @@ class Walk:
     def _shorten(self, group: _Group, place: int, message: Message, tokens: int, bound: str) -> None:
         whole = message_tokens(message)
         why = f"this result, of about {whole} tokens, is not shown any more (Retain({bound}) of {message.get('name', '')!r})"
-        stub = {**message, "content": jsontext.dumps({"ok": _ok(message), "left_out": why})}
+        stub = {**message, "content": jsontext.dumps({"ok": is_ok(message), "left_out": why})}
         left = message_tokens(stub)
         if left < tokens:
             self._stubs[place] = stub, _left(place, Rule.RETAIN, whole - left, message.get("tool_call_id", ""))
-            group.size -= tokens - left
+            group.size, group.noted = group.size - (tokens - left), None
             self._shown -= tokens - left
 
     def _leave_out(self, group: _Group) -> None:
@@ -483,13 +489,3 @@ class Walk:
 
 def _left(place: int, rule: Rule, tokens: int, call: str) -> LeftOut:
     return LeftOut(first=place, last=place, rule=rule, tokens=tokens, tool_call_id=call)
-
-
-def _ok(message: Message) -> bool:
-    content = message.get("content")
-    text = content if isinstance(content, str) else next((part["text"] for part in content or () if part["type"] == "text"), "")
-    try:
-        found = jsontext.loads(text)
-    except jsontext.NotJson:
-        return False
-    return isinstance(found, dict) and found.get("ok") is True

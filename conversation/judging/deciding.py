@@ -36,7 +36,7 @@ from holdfast.errors import AlreadyVoted, BatchRefused, HoldfastError, InvalidDe
 from .cancelled import why_cancelled
 from .granting import check_room, give, release
 from .judgement import Draft, Judgement, Receipt, Receipts, check_words, drafted
-from .progress import advance, ask_again, begin, finish, go_on, is_edited, settled, suspend
+from .progress import advance, ask_again, begin_again, finish, go_on, is_edited, settled, suspend
 
 MOST = 1000
 """How many decisions one command may bring."""
@@ -414,7 +414,7 @@ def follow(draft: Draft, fitted: Fitted, seq: int, *, by: SettledBy | None = Non
         if fitted.suspension.kind is SuspensionKind.REVIEW:
             by_grant = call.approval is Approval.REQUIRED and not call.is_approved()  # a review is no approval
             changes = {"resumed": call.resumed + 1, "decided_at": 0 if by_grant else seq, "suspension": None}
-            begin(draft, call.model_copy(update=changes))
+            begin_again(draft, call.model_copy(update=changes))
         else:
             _let_go(draft, call, seq)
         return
@@ -436,7 +436,7 @@ def follow(draft: Draft, fitted: Fitted, seq: int, *, by: SettledBy | None = Non
             envelope = failure(said if value else "it failed, and nobody said why", untrusted=at_client)
             finish(draft, call_id, envelope, by=SettledBy.FAIL, untrusted=at_client)
         case DecisionKind.REDISPATCH:
-            begin(draft, call.model_copy(update={"decided_at": call.decided_at or seq, "suspension": None}))
+            begin_again(draft, call.model_copy(update={"decided_at": call.decided_at or seq, "suspension": None}))
         case DecisionKind.CANCEL:
             why = failure(why_cancelled(call, ruling.reason), source=fitted.suspension.source)
             finish(draft, call_id, why, by=SettledBy.CANCELLATION)

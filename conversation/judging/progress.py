@@ -107,8 +107,15 @@ def begin(draft: Draft, call: Call, **asked: Any) -> None:
 
 def go_on(draft: Draft, call: Call) -> None:
     """Go on with an approved call: at once, when all calls of its batch are decided, or when its turn may go on."""
-    stopped = draft.state.turn is not None and draft.state.turn.asking is not None
-    if stopped or (_execution(draft.spec) is Execution.BATCH and _undecided(draft)):
+    if _execution(draft.spec) is Execution.BATCH and _undecided(draft):
+        _hold(draft, call)
+    else:
+        begin_again(draft, call)
+
+
+def begin_again(draft: Draft, call: Call) -> None:
+    """Go on with a call that had begun: at once, or when its turn may go on."""
+    if draft.state.turn is not None and draft.state.turn.asking is not None:
         _hold(draft, call)
     else:
         begin(draft, call)
@@ -352,8 +359,9 @@ def _held(draft: Draft, call: Call) -> dict[str, Any]:
 def join(draft: Draft) -> bool:
     """Let the steered messages join the turn, before its next model call; whether there are any."""
     turn = draft.state.turn
-    if turn is None or not turn.steered:
-        return False
+    budget = None if draft.spec is None else draft.spec.budget
+    if turn is None or not turn.steered or (budget is not None and budget.over(draft.state.spent, None) is not None):
+        return False  # beyond the budget of their conversation they have turns of their own, which it judges
     draft.emit(InputJoined(at=draft.now, turn_id=turn.turn_id, message_seqs=tuple(one.seq for one in turn.steered)))
     return True
 

@@ -213,6 +213,17 @@ def reply_of(answer: ModelAnswered) -> str | None:
     return answer.calls[0].arguments if answer.shaped and answer.calls else answer.content
 
 
+def is_ok(message: Mapping[str, Any]) -> bool:
+    """Whether a result says that its call succeeded."""
+    content = message.get("content")
+    text = content if isinstance(content, str) else next((part["text"] for part in content or () if part["type"] == "text"), "")
+    try:
+        found = jsontext.loads(text)
+    except jsontext.NotJson:
+        return False
+    return isinstance(found, dict) and found.get("ok") is True
+
+
 def told_of(event: ModelAnswered) -> list[dict[str, Any]]:
     """The message, if any, in which the model is told of a text that is no reply of its agent's shape."""
     if event.misfit is None or event.calls:

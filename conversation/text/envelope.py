@@ -8,7 +8,7 @@ another reply or for a summary, and the summary itself, have one, too, and are n
 stand inside as JSON, so none of them can pose as an envelope.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from . import jsontext
 from .jsontext import JsonText
@@ -77,9 +77,10 @@ def summarized(notes: str, of_messages: int) -> JsonText:
     )
 
 
-def to_summarize(messages: Sequence[Mapping[str, object]]) -> JsonText:
-    """The envelope in which a model is given the messages of a conversation as data that it summarises."""
-    return jsontext.dumps({"_kind": TO_SUMMARIZE, "untrusted": True, "told": SUMMARIZE, "messages": list(messages)})
+def to_summarize(messages: Sequence[JsonText]) -> JsonText:
+    """The envelope in which a model is given the messages of a conversation, each as JSON, as data that it summarises."""
+    head = jsontext.dumps({"_kind": TO_SUMMARIZE, "untrusted": True, "told": SUMMARIZE})
+    return f'{head.removesuffix("}")},"messages":[{",".join(messages)}]}}'
 
 
 def refused_reply(error: str) -> JsonText:

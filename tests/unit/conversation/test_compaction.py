@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.conversation import AgentSpec, Compact, Context, ModelFailed, ModelReplied, compaction
+from holdfast.conversation import AgentSpec, Compact, Context, ModelFailed, ModelReplied, compaction, notes
 from holdfast.conversation.log.transcript import Compaction
 from holdfast.conversation.records.event_base import FailureReason, SummaryFailure
 from holdfast.conversation.records.proposed_call import ProposedCall
@@ -266,7 +266,7 @@ def test_a_summary_is_asked_for_by_data_in_our_envelope():
     given_ = told(asked)
     assert (given_["_kind"], given_["untrusted"]) == ("holdfast.to_summarize", True)
     assert len(given_["messages"]) == len(found.due.messages)
-    assert given_["messages"][1] == {"role": "assistant", "calls": [{"tool": "look", "arguments": "{}"}]}
+    assert given_["messages"][1] == {"role": "assistant", "calls": [{"tool": "look", "arguments": {}}]}
     assert given_["messages"][2] == {"role": "tool", "tool": "look", "content": json.loads(messages[2]["content"])}
     assert {"role": "user", "content": "next"} in given_["messages"]
 
@@ -445,3 +445,29 @@ def test_what_is_sent_behind_a_refusal_is_two_thirds_of_what_was_refused(after):
     assert smaller.tokens - fixed_tokens(of) <= (sent.tokens - fixed_tokens(of)) * 2 // 3
     over = window(of, [*messages, *turn(99, 10)], {}, refused={len(messages): True, len(messages) + 2: False})
     assert over.budget == sent.budget
+
+
+@pytest.mark.parametrize("depth", [*range(94, 102), 500])
+def test_results_and_arguments_of_any_depth_can_be_summarised(depth):
+    nested = '{"a":' * depth + "1" + "}" * depth
+    of, messages = spec(8000), [user("begin")]
+    while (found := window(of, messages, {})).due is None:
+        place = f"c{len(messages)}"
+        asked = called(place)
+        asked["tool_calls"][0]["function"]["arguments"] = nested
+        messages += [asked, {**result(place), "content": nested}]
+    [asked] = compaction.request(found.due)
+    assert nested in asked["content"].replace("\\", "")
+
+
+def test_results_stand_in_a_request_for_a_summary_as_they_are_written():
+    content = '{"ok": true, "result": {"price": 1.10, "id": 12345678901234567890.55}}'
+    shown = [{"role": "tool", "name": "look", "content": one} for one in (content, '{"ok": tru')]
+    [asked] = notes.request(shown, notes=False)
+    assert f'"content":{content}' in asked["content"]
+    assert [one["content"] for one in told(asked)["messages"]] == [json.loads(content), '{"ok": tru']
+
+
+def test_a_call_for_a_summary_asks_for_no_thinking_wherever_the_app_says_so():
+    given_ = {"model": "m", "max_tokens": 5, "reasoning": {"effort": "high"}, "extra_body": {"thinking": {}, "user": "u"}}
+    assert compaction.without_thinking(given_) == {"model": "m", "max_tokens": 5, "extra_body": {"user": "u"}}

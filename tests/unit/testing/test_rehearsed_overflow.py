@@ -18,7 +18,7 @@ def look(question: str) -> str:
 
 
 def desk(**terms):
-    context = Context(budget=4000, preview=None, **terms)
+    context = Context(budget=3900, preview=None, **terms)
     return Agent(name="desk", model="openai/gpt-4o-mini", tools=[look], context=context)
 
 

@@ -16,6 +16,7 @@ from holdfast.conversation import (
     Execution,
     Limits,
     Principal,
+    Redispatch,
     Scope,
     State,
     Status,
@@ -42,6 +43,7 @@ TOOLS = (
     ToolSpec(name="ask", executor="human"),
     ToolSpec(name="refund", approval="required", prompt="Really?"),
     ToolSpec(name="submit"),
+    ToolSpec(name="post", on_lost="ask"),
 )
 
 
@@ -465,6 +467,17 @@ def test_time_stands_still_during_a_question_about_another_bound(begins, waits):
     decided(conversation, Approve(), at=asked_at + 300_000)
     assert conversation.effect_ids == [f"{look}#1"]
     assert conversation.state.turn.ends_at == ends_at + 300_000
+
+
+def test_a_call_that_is_to_run_again_is_held_while_its_turn_asks(begins):
+    conversation = begins(timeout_s=60, waits=True)
+    [post] = conversation.call("post")
+    conversation.lose(post)
+    conversation.wake(at=conversation.state.due_at)
+    conversation.resolve(Redispatch(), post)
+    assert (conversation.state.turn.call(post).status, conversation.effect_ids) == (CallStatus.HELD, [])
+    decided(conversation, Approve())
+    assert conversation.effect_ids == [f"{post}#2"]
 
 
 def test_an_approved_call_is_held_while_its_turn_asks(begins):

@@ -3,7 +3,7 @@
 import pytest
 from pydantic import ValidationError
 
-from holdfast.conversation import AgentSpec, Budget, FailureReason, Status, evolve, outstanding
+from holdfast.conversation import AgentSpec, Budget, FailureReason, Status, When, evolve, outstanding
 from holdfast.conversation.records.context_events import SummaryFailed
 from holdfast.conversation.records.event_base import SummaryFailure
 from holdfast.conversation.records.events import TurnFailed, TurnStarted
@@ -130,3 +130,12 @@ def test_a_model_call_for_a_summary_counts_too(begins):
         events=[event.model_copy(update={"at": DAY_MS})],
     )
     assert write.spent == DaySpent(1, Spent(tokens=42, nano_usd=100_000_000))
+
+
+def test_messages_that_were_to_join_a_turn_beyond_it_have_turns_of_their_own(begins):
+    conversation = begins(tokens=10)
+    conversation.send("one", when=When.STEER)
+    conversation.reply(**USED)
+    assert (conversation.log[-1].kind, conversation.status) == ("turn_completed", Status.GENERATING)
+    conversation.begin()
+    assert conversation.log[-1].reason is FailureReason.BUDGET_EXCEEDED
