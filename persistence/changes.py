@@ -12,7 +12,6 @@ from itertools import chain
 from typing import Protocol
 
 from holdfast.conversation import Status, SuspensionKind
-from holdfast.conversation.log.index import PendingEntry
 from holdfast.conversation.records.calls import PendingView
 from holdfast.errors import InvalidInput
 
@@ -36,11 +35,6 @@ class Suspended:
 
     kind: SuspensionKind
     place: PendingPlace
-
-    @classmethod
-    def of(cls, conversation_id: str, entry: PendingEntry) -> "Suspended":
-        """The suspension of an entry of a conversation."""
-        return cls(entry.kind, PendingPlace(conversation_id, entry.seq, entry.suspension_id, entry.created_at))
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,6 +41,7 @@ from .hashes import Put
 from .keys import Keys, index_name
 from .lists import PAGE_BYTES, Pause
 from .memory_queues import Queues
+from .pages import PendingPlace
 from .reads import Reads
 from .runs import Late, Run, RunStatus
 from .views import naming
@@ -470,12 +471,16 @@ class MemoryConversations(Reads):
         self, conversation_id: str, found: Kept, stood: Standing | None, *, first: int, **sides: Sequence[PendingEntry]
     ) -> None:
         """Note that a log has grown from `first` on; `sides` are the suspensions that it has `opened`, `closed` and `noted`."""
+
+        def changed(side: str) -> tuple[Suspended, ...]:
+            places = ((one.kind, (one.seq, one.suspension_id, one.created_at)) for one in sides.get(side, ()))
+            return tuple(Suspended(kind, PendingPlace(conversation_id, *place)) for kind, place in places)
+
         stands = found.standing
         if stands is not None and (stands != stood or any(sides.values())):
             now, last = self._clock(), self._changes[-1].id if self._changes else (0, -1)
             id_ = (now, 0) if now > last[0] else (last[0], last[1] + 1)
-            changed = (sides.get(side, ()) for side in ("opened", "closed", "noted"))
-            come, gone, said = (tuple(Suspended.of(conversation_id, one) for one in side) for side in changed)
+            come, gone, said = map(changed, ("opened", "closed", "noted"))
             self._changes.append(Change(0, id_, conversation_id, first, len(found.log), *stands, come, gone, said))
         async with self._changed:
             self._changed.notify_all()

@@ -2,7 +2,7 @@
 
 from unittest import mock
 
-from holdfast.conversation.judging import outcomes
+from holdfast.conversation import Budget
 from holdfast.persistence import MemoryStore
 
 
@@ -24,7 +24,7 @@ def an_answer_that_counts_before_it_is_written():
 
 def a_budget_that_nobody_reads():
     """A turn begins, whatever was used before."""
-    return mock.patch.object(outcomes, "_over_budget", return_value=None)
+    return mock.patch.object(Budget, "over", return_value=None)
 
 
 BUDGETED = (an_answer_that_counts_before_it_is_written, a_budget_that_nobody_reads)

@@ -4,7 +4,7 @@ import contextlib
 from unittest import mock
 
 from holdfast.conversation import Claim, Resolve
-from holdfast.conversation.judging import clients, deadlines, deciding, machine, progress
+from holdfast.conversation.judging import clients, deadlines, deciding, judgement, machine
 from holdfast.conversation.log import fold
 from holdfast.conversation.records.events import CallGivenBack
 
@@ -83,7 +83,7 @@ def a_call_given_back_that_is_as_new():
             return fold._with_call(after, call.model_copy(update={"claims": 0}))
         return after
 
-    return mock.patch.object(progress, "evolve", forgetful)
+    return mock.patch.object(judgement, "evolve", forgetful)
 
 
 DEVICES = (
