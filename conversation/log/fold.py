@@ -208,7 +208,10 @@ def _reduced(state: State, event: Used) -> State:
 
 def _used(state: State, event: events.ModelAnswered | Used) -> State:
     """The state with what a model call has used, where that is counted."""
-    turn, used = _turn(state), spent_by(event)
+    turn = _turn(state)
+    if turn.budget is None and not turn.counted:
+        return state
+    used = spent_by(event)
     if turn.budget is Per.CONVERSATION:
         state = state.model_copy(update={"spent": state.spent + used})
     if not turn.counted:
