@@ -10,7 +10,7 @@ from typing import Any
 from holdfast.conversation import notes
 from holdfast.conversation.log.transcript import PAUSED
 from holdfast.conversation.records.commands import ModelFailed, ModelReplied, Summarized
-from holdfast.conversation.records.event_base import FailureReason, StopReason, SummaryFailure, Used
+from holdfast.conversation.records.event_base import MEASURED, FailureReason, StopReason, SummaryFailure
 from holdfast.conversation.sizes import notes_tokens
 from holdfast.conversation.terms.models import ModelSpec
 from holdfast.conversation.terms.spec import AgentSpec
@@ -37,7 +37,6 @@ _UNANSWERED: Mapping[FailureReason | None, SummaryFailure] = {
     FailureReason.CONTEXT_OVERFLOW: SummaryFailure.OVERFLOW,
     FailureReason.REPLY_BYTES: SummaryFailure.TOO_LONG,
 }
-_MEASURED = Used.model_fields.keys() - {"kind", "at", "turn_id"}
 
 
 def summarizer(spec: AgentSpec) -> AgentSpec:
@@ -89,8 +88,8 @@ def verdict(outcome: ModelReplied | ModelFailed, due: Summarizing, origins: Mapp
         reason = _UNANSWERED.get(outcome.reason, SummaryFailure.NO_ANSWER)
         return failed(outcome.effect_id, reason, outcome.error)
     summary = (outcome.content or "").strip()
-    used: dict[str, Any] = {"effect_id": outcome.effect_id, "tokens_before": due.tokens}
-    used |= {name: getattr(outcome, name) for name in _MEASURED}
+    used: dict[str, Any] = {"effect_id": outcome.effect_id, "tokens_before": due.tokens, "model": outcome.model}
+    used |= {name: getattr(outcome, name) for name in MEASURED}
     problem = _problem(outcome, summary)
     if problem is None and (saved := due.saves(summary)) is not None:
         placed = {"boundary": origins[due.first][0] - 1, "messages": due.first, "tokens_after": due.tokens - saved}

@@ -1,11 +1,13 @@
 """The store on Redis 6.2 or later, or Valkey."""
 
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from holdfast.cipher import Cipher, CipherAt
 from holdfast.conversation.terms.budget import DAY_MS, DaySpent, Spent
 from holdfast.counting import Counts
+from holdfast.errors import CorruptStore
 
 from . import codec, redis_scripts, redis_values
 from .access import COST, MOST_API_KEYS, TOKENS, WINDOW_MS, ApiKey, Exceeded, Ticket, Used, Want, too_many_keys
@@ -22,6 +24,8 @@ from .redis_presence import RedisPresence
 from .redis_runs import RedisRuns
 from .store import Store
 
+logger = logging.getLogger("holdfast.persistence")
+
 SUMS = ("tokens", "nano_usd")
 
 
@@ -34,8 +38,15 @@ def _used(fields: dict[bytes, bytes]) -> Used:
     return Used(amounts, codec.number_of(fields.get(b"@", b"0"), "what a key has used"))
 
 
-def _spent(found: Sequence[bytes | None]) -> Spent:
-    numbers = [codec.number_of(value or b"0", "what an agent has used") for value in found]
+def _spent(found: Sequence[bytes | None] | CorruptStore) -> Spent:
+    """The sums of a bucket; nothing if they cannot be read: one bucket of an agent's holds none of its turns up."""
+    try:
+        if isinstance(found, CorruptStore):
+            raise found
+        numbers = [codec.number_of(value or b"0", "what an agent has used") for value in found]
+    except CorruptStore as error:
+        logger.error("a part of what an agent has used today counts nothing: %s", error)  # noqa: TRY400 - it is told whole
+        return Spent()
     return Spent(**dict(zip(SUMS, numbers, strict=True)))
 
 
@@ -140,7 +151,7 @@ class RedisStore(RedisConversations, RedisRuns, RedisLists, RedisOutbox, RedisPr
     async def spent(self, agent: str) -> DaySpent:
         day = await self.now() // DAY_MS
         places = [self._keys.spent(bucket, agent, day) for bucket in range(BUCKETS)]
-        found = await self._pipe(lambda pipe: [pipe.hmget(place, *SUMS) for place in places])
+        found = await self._each(lambda pipe: [pipe.hmget(place, *SUMS) for place in places])
         return DaySpent(day, sum(map(_spent, found), Spent()))
 
     async def _use(self, key_id: str, request: str, wants: list[str | int]) -> list[Any]:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from holdfast.conversation.records.commands import Summarized
-from holdfast.conversation.records.event_base import SummaryFailure, Used
+from holdfast.conversation.records.event_base import MEASURED, SummaryFailure
 from holdfast.conversation.records.events import Compacted, SummaryFailed
 from holdfast.conversation.records.state import State
 from holdfast.conversation.text import jsontext
@@ -14,7 +14,6 @@ from .table import LATE
 MISPLACED = "the boundary of a summary is {}, not one behind {} and up to {}"
 REPLY_BYTES = "the summary has {} bytes, {} are allowed (Limits.reply_bytes)"
 EMPTY = "the summary has no text"
-_USED = Used.model_fields.keys() - {"kind", "at", "turn_id"}
 _PLACED = ("boundary", "messages", "asked_at", "tokens_before", "tokens_after")
 
 
@@ -27,7 +26,7 @@ def summarized(state: State, command: Summarized) -> Judgement:
         return Judgement(ignored=LATE.why)
     draft, summary = drafted(state, command), jsontext.clean(command.summary)
     said: dict[str, Any] = {"at": command.now, "turn_id": state.turn.turn_id, "effect_id": command.effect_id}
-    said |= {name: getattr(command, name) for name in _USED} | {"model": jsontext.clean(command.model)}
+    said |= {name: getattr(command, name) for name in MEASURED} | {"model": jsontext.clean(command.model)}
     reason, error = _problem(state, command, summary)
     if reason is None:
         placed = {name: getattr(command, name) for name in _PLACED}

@@ -17,7 +17,7 @@ from holdfast.conversation.records.commands import (
     RunSuspended,
     TurnPrepared,
 )
-from holdfast.conversation.records.event_base import FailureReason, Reached, StopReason
+from holdfast.conversation.records.event_base import MEASURED, FailureReason, Reached, StopReason
 from holdfast.conversation.records.events import (
     ContextOverflowed,
     ModelAnswered,
@@ -84,11 +84,6 @@ FRUITLESS = {
     ),
 }
 TERMS = f"the names of those who may decide this call have more than {MOST_BYTES} bytes"
-MEASURED = (
-    *("input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens"),
-    *("cost_usd", "duration_ms", "first_token_ms"),
-)
-"""The fields of an answer that say what it used."""
 NAME_CHARS = 256
 """How many characters of a tool's name, as the model wrote it, are kept; real names are shorter."""
 MAX_CALLS = "the model asked for {} calls in one answer, {} are allowed (Limits.max_calls)"

@@ -145,6 +145,10 @@ class Used(OfTurn):
     first_token_ms: int | None = None
 
 
+MEASURED = tuple(name for name in Used.__annotations__ if name != "model")
+"""The fields of an answer that say what it used."""
+
+
 class Note(OnSuspension):
     """A note for the other approvers of a suspended call; the call still waits.
 

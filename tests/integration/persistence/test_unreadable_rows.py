@@ -5,13 +5,13 @@ import re
 
 import msgpack
 import pytest
-from writer import Writer, begin, call, resolve, start
+from writer import Writer, begin, call, reply, resolve, start
 
 from holdfast.client.results import PendingCall
-from holdfast.conversation import Answer, Approve, Deny, Redispatch, Status, SuspensionKind
+from holdfast.conversation import AgentSpec, Answer, Approve, Budget, Deny, Redispatch, Status, SuspensionKind
 from holdfast.errors import CorruptStore, InvalidDecision, InvalidInput, NewerRecord
 from holdfast.persistence import AccessScope, ApiKey, Ticket, TicketKind, codec
-from holdfast.persistence.keys import Keys
+from holdfast.persistence.keys import Keys, bucket_of
 
 MOMENT = 1_700_000_000_000
 NAMES = [f"c-{number}" for number in range(9)]
@@ -353,3 +353,18 @@ async def test_a_ticket_that_cannot_be_read_counts_for_nobody_and_can_be_removed
 
     assert await store.remove_ticket(digest)
     assert await store.ticket(digest) is None
+
+
+async def test_a_bucket_whose_sum_cannot_be_read_holds_no_turn_of_its_agent_up(store, raw, keys):
+    for name in NAMES:
+        writer = await Writer.of(store, name)
+        writer.spec = AgentSpec(name="desk", model="m", budget=Budget(tokens=1000, per="day"))
+        await writer.do(start(), begin())
+        await writer.do(reply(input_tokens=40, output_tokens=2))
+    day, found = await store.spent("desk")
+    buckets = [bucket_of(name) for name in NAMES]
+    wrong, spoilt, *_ = sorted(set(buckets))
+    raw.redis.set(keys.spent(wrong, "desk", day), "no hash")
+    raw.redis.hset(keys.spent(spoilt, "desk", day), "tokens", "many")
+    left = sum(bucket not in (wrong, spoilt) for bucket in buckets)
+    assert (found.tokens, (await store.spent("desk")).spent.tokens) == (42 * len(NAMES), 42 * left)
