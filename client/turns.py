@@ -58,7 +58,7 @@ class Turn(Result):
         default=None, description="Why it failed; None if it did not, or where none of the reasons fits."
     )
     until: int | None = Field(
-        default=None, description="When the agent's budget is another one, in milliseconds UTC, if it failed by that."
+        default=None, description="From when on the agent's budget counts anew, in milliseconds UTC, if the turn failed by it."
     )
     stopped: StopReason | None = Field(
         default=None, description="What cut its reply off, or stopped it; None if the reply is whole."

@@ -48,7 +48,6 @@ from .views import naming
 
 UNSTARTED_LEASES, UNSTARTED_MS = 10, 2_000
 """How many leases, and at least how many ms, an id is held under which nothing was started."""
-
 Standing = tuple[str, Status, int]
 
 
@@ -160,9 +159,8 @@ class Kept:
 def claimed(found: Kept, effect_id: str, incarnation: str) -> bool:
     """Whether this incarnation's claim of the work stands; without an incarnation, whether nobody has claimed it."""
     run = found.runs.get(effect_id)
-    if run is None or not incarnation:
-        return run is not None and run.status is RunStatus.RUNNABLE
-    return run.status is RunStatus.CLAIMED and run.incarnation == incarnation
+    status = RunStatus.CLAIMED if incarnation else RunStatus.RUNNABLE
+    return run is not None and run.status is status and incarnation in ("", run.incarnation)
 
 
 class MemoryConversations(Reads):

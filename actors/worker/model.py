@@ -202,7 +202,6 @@ class _Asking:
         self._counts = counts
         self._breakers = breakers
         self._direct = direct
-        self._hidden = hidden
         self._deltas = Deltas(store, request, 0, hidden=hidden)
 
     async def answered(self, whole: asyncio.Timeout) -> tuple[_Target, ModelAnswer]:
@@ -238,7 +237,7 @@ class _Asking:
             called = destination.arguments(model, self._agent, _provider, _keyed)
         except destination.Elsewhere as elsewhere:
             raise _Failed(str(elsewhere), FailureReason.MODEL_ERROR, onward=True, why="elsewhere") from elsewhere
-        called = compaction.without_thinking(called) if self._hidden else called
+        called = compaction.without_thinking(called) if self._deltas.hidden else called
         route = _provider(called["model"], called.get("custom_llm_provider"))
         anthropic = route == "anthropic" or (route in ANTHROPIC_ELSEWHERE and "claude" in model.model)
         blind = partial(_blind, called["model"], route)

@@ -371,7 +371,7 @@ class TurnFailed(OfTurn):
     Attributes:
         error: What went wrong, in words and without secrets.
         reason: The kind of the error; None if no kind fits.
-        until: When the agent's `Budget` is another one, in integer milliseconds UTC; 0: never, or that is not why it failed.
+        until: From when on the agent's `Budget` counts anew, in integer milliseconds UTC; 0: never, or it did not fail by that.
     """
 
     kind: Literal["turn_failed"] = "turn_failed"

@@ -19,6 +19,19 @@ async def used(oracle, *names):
     return sum(event.input_tokens + event.output_tokens for event in answers), len(answers)
 
 
+async def answering(stack, client, store, name, arm):
+    """A conversation whose model answers, once the trap is armed."""
+    stack.model.hold(times=1)
+    try:
+        conversation = await client.start("frugal", stack.scenarios.add(name, "Done."), conversation_id=name)
+        await stack.model.held(1, WITHIN_S)
+        await at_ease(store, name)
+        arm()
+    finally:
+        stack.model.release()
+    return conversation
+
+
 async def replied(conversation, reply="Done."):
     state = await conversation.wait(timeout_s=WITHIN_S)
     assert (state.status, state.reply) == (Status.IDLE, reply)
@@ -28,14 +41,7 @@ async def replied(conversation, reply="Done."):
 async def test_an_answer_counts_once_though_a_process_dies_there(stack, client, store, oracle, traps, step):
     name = f"budget-died-{step}"
     before = (await store.spent("frugal")).spent.tokens
-    stack.model.hold(times=1)
-    try:
-        conversation = await client.start("frugal", stack.scenarios.add(name, "Done."), conversation_id=name)
-        await stack.model.held(1, WITHIN_S)
-        await at_ease(store, name)
-        traps.arm(step, KILL)
-    finally:
-        stack.model.release()
+    conversation = await answering(stack, client, store, name, lambda: traps.arm(step, KILL))
     await traps.sprung(step)
     await replied(conversation)
     await oracle.at_rest(name)
@@ -50,14 +56,7 @@ async def test_an_answer_counts_once_though_its_actor_thaws_after_another_has_re
 ):
     name = f"budget-froze-{step}"
     before = (await store.spent("frugal")).spent.tokens
-    stack.model.hold(times=1)
-    try:
-        conversation = await client.start("frugal", stack.scenarios.add(name, "Done."), conversation_id=name)
-        await stack.model.held(1, WITHIN_S)
-        await at_ease(store, name)
-        traps.arm(step, FREEZE)
-    finally:
-        stack.model.release()
+    conversation = await answering(stack, client, store, name, lambda: traps.arm(step, FREEZE))
     pid = await traps.frozen(step)
     await replied(conversation)
     traps.thaw(pid)
