@@ -257,6 +257,8 @@ class Conversation:
     state = showing(AsyncConversation.state, _state)
     tree = blocking(AsyncConversation.tree)
     context = blocking(AsyncConversation.context)
+    compact = blocking(AsyncConversation.compact)
+    summary = blocking(AsyncConversation.summary)
     usage = blocking(AsyncConversation.usage)
     messages = blocking(AsyncConversation.messages)
     messages_page = blocking(AsyncConversation.messages_page)

@@ -52,6 +52,7 @@ async def context_view(store: Store, conversation_id: str) -> ContextView:
     stopped = "" if state.turn is None or state.turn.stopping is None else state.turn.stopping.detail
     spec = spec.overridden(by) if by is not None else spec
     summaries: dict[str, Any] = {"compacted": transcript.compacted, "failed": transcript.failed, "refused": transcript.refused}
+    summaries["by_hand"] = bool(state.compacting)
     found = window(spec, transcript.messages(), transcript.reported, stopped, **summaries)
     own = ContextView.model_fields.keys() - {"agent", "compacts"}
     return ContextView(agent=state.agent, compacts=found.due is not None, **{name: getattr(found, name) for name in own})

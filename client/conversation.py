@@ -32,6 +32,7 @@ from .gateway import Gateway, asked, streamed
 from .log_pages import MessagePage, TurnPage
 from .operation import check_suspension
 from .results import AsyncPendingCall, ConversationState, Event, Page, PendingCall
+from .summary import Summary
 from .tree import Node
 from .turns import Message, QueuedMessage, Turn
 from .usage import UsageBy, UsageReport
@@ -215,6 +216,24 @@ class AsyncConversation(Executing):
         During a turn these are the terms of its agent as it began, else those of the published one.
         """
         return await self._asked(verbs.CONTEXT)
+
+    async def compact(self, *, request_id: str | None = None) -> Receipt:
+        """Ask that the oldest messages be summarised, whatever `Compact.at` says: at once, or before the next model call.
+
+        `wait(after=receipt.seq)` waits until that is done, and `summary(request_id)` says what came of it.
+
+        Raises:
+            InvalidInput: The agent has no `Compact`, or the id was used for another request.
+        """
+        return await self._asked(verbs.COMPACT, request_id=request_id)
+
+    async def summary(self, request_id: str) -> Summary:
+        """What came of a request for a summary.
+
+        Raises:
+            InvalidInput: No summary was asked for under that id.
+        """
+        return await self._asked(verbs.SUMMARY, request_id=request_id)
 
     async def usage(self, by: UsageBy | str = UsageBy.MODEL) -> UsageReport:
         """What the models' answers used: tokens, cost and time, by model, tool or agent; this reads the whole log.

@@ -34,6 +34,7 @@ from .stack import Stack
 from .stack_events import events_of, resting
 from .stack_presence import Attachments, reported
 from .stack_state import abandoned_calls, call_of, settled, waiting
+from .summary import check_declared
 from .tree import Below
 from .tree_events import events_below
 from .turns import seq_of
@@ -322,6 +323,12 @@ async def _of_queued(verb: Verb[R], gateway: StackGateway, *, conversation_id: s
     return await gateway.commanded(verb, conversation_id, message_id=message_id, message_seq=seq, **said)
 
 
+async def _compact(gateway: StackGateway, *, conversation_id: str, request_id: str) -> Receipt:
+    """The receipt of a request for a summary, which the published agent has to allow while no turn goes on."""
+    await gateway.read(lambda store: check_declared(store, conversation_id, request_id))
+    return await gateway.commanded(verbs.COMPACT, conversation_id, request_id=request_id)
+
+
 async def _cancel(
     gateway: StackGateway, *, conversation_id: str, request_id: str, turn_id: str | None, wait_s: float
 ) -> Cancelled:
@@ -417,6 +424,7 @@ _ANSWERS: Mapping[Verb[Any], Callable[..., Awaitable[Any]]] = {
     verbs.LATEST: _latest,
     verbs.CANCEL: _cancel,
     verbs.WITHDRAW: partial(_of_queued, verbs.WITHDRAW),
+    verbs.COMPACT: _compact,
     verbs.RESCHEDULE: partial(_of_queued, verbs.RESCHEDULE),
     verbs.AUDIT: lambda gateway, conversation_id, receipts: report(gateway.read, conversation_id, receipts),
     verbs.ASSIGN: lambda gateway, to, **said: _noted(gateway, verbs.ASSIGN, to=taker_of(to, gateway.principal), **said),

@@ -20,6 +20,7 @@ from holdfast.conversation import (
     Claim,
     ClaimReceipt,
     Comment,
+    CompactNow,
     End,
     EscalateCall,
     GiveBack,
@@ -65,6 +66,7 @@ from .operation import Checks, Verb
 from .outbox import Undelivered, outbox_cursor_of, outbox_id_of, outbox_page
 from .results import AsyncPendingCall, ConversationState, Event, Link, Page
 from .rule_check import RuleCheck, arguments_of, named
+from .summary import Summary, summary_of
 from .tree import Node, tree
 from .tree_cursor import place_of as place_below
 from .turns import Message, QueuedMessage, Turn, queue_of, what_became
@@ -275,6 +277,17 @@ RESCHEDULE = Verb(
     *("reschedule", f"PATCH {_CONVERSATION}/queue/{{message_id}}", Receipt, "the request", START),
     checks={**_ONE, **_REQUEST, **_MESSAGE, "at": of.time_of, "priority": of.optional(of.priority_of)},
     command=Reschedule,
+)
+COMPACT = Verb(
+    *("compact", f"POST {_CONVERSATION}/compact", Receipt, "the request", START),
+    checks={**_ONE, **_REQUEST},
+    command=CompactNow,
+)
+SUMMARY = Verb(
+    *("summary", f"GET {_CONVERSATION}/summaries/{{request_id}}", Summary, "the summary"),
+    operation="getSummary",
+    checks={**_ONE, "request_id": partial(check_request_id, "request_id", error=errors.InvalidInput)},
+    read=summary_of,
 )
 RESOLVE_MANY = Verb(
     *("resolve_many", f"POST {_CONVERSATION}/resolve-many", Receipts, "the decisions", DECIDE),

@@ -51,6 +51,7 @@ from .records.event_base import StopReason as StopReason
 from .records.event_base import SummaryFailure as SummaryFailure
 from .records.events import Event as Event
 from .records.events import SettledBy as SettledBy
+from .records.input_commands import CompactNow as CompactNow
 from .records.input_commands import Interrupt as Interrupt
 from .records.input_commands import Reschedule as Reschedule
 from .records.input_commands import Send as Send

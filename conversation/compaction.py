@@ -33,6 +33,8 @@ NO_TEXT = "the model's answer has no text"
 CUT_OFF = "the summary was cut off at the model's token limit (Compact.max_tokens): {} tokens"
 FILTERED = "the provider's filter cut the summary off"
 HARDLY_SMALLER = "with a summary of about {} tokens, the messages of the next request have hardly fewer than {}"
+UNDECLARED = "the agent {!r} has no Compact"
+TOO_LITTLE = "a summary would save too little: what the model has answered already has too few tokens"
 _UNANSWERED: Mapping[FailureReason | None, SummaryFailure] = {
     FailureReason.CONTEXT_OVERFLOW: SummaryFailure.OVERFLOW,
     FailureReason.REPLY_BYTES: SummaryFailure.TOO_LONG,
@@ -103,6 +105,11 @@ def verdict(outcome: ModelReplied | ModelFailed, due: Summarizing, origins: Mapp
 def failed(effect_id: str, reason: SummaryFailure, error: str) -> Summarized:
     """The outcome of a model call that was to summarise, and was not answered."""
     return Summarized(effect_id=effect_id, failed=reason, error=error)
+
+
+def nothing(spec: AgentSpec) -> str:
+    """Why there is nothing to summarise, though somebody has asked for it."""
+    return UNDECLARED.format(spec.name) if spec.context is None or spec.context.compact is None else TOO_LITTLE
 
 
 def _problem(answer: ModelReplied, summary: str) -> tuple[SummaryFailure, str] | None:

@@ -47,6 +47,16 @@ def turn_id(number: int) -> str:
     return f"t{number}"
 
 
+def compaction_id(seq: int) -> str:
+    """What stands in place of a turn's id while a conversation is summarised between turns; `seq` is that of the request."""
+    return f"c{seq}"
+
+
+def is_compaction_id(name: str, *, last: int) -> bool:
+    """Whether a name is such an id, of an entry of the log up to `last`."""
+    return name[:1] == "c" and is_turn_id(f"t{name[1:]}", last=last)
+
+
 def is_turn_id(name: str, *, last: int) -> bool:
     """Whether a name is the id of a turn up to number `last`."""
     number = name[1 : len(turn_id(last)) + 1]

@@ -145,16 +145,17 @@ def window(
     compacted: Compaction | None = None,
     failed: Collection[int] = (),
     refused: Mapping[int, bool] = NONE,
+    by_hand: bool = False,
 ) -> Window:
     """What an agent's next request has of the messages; `reported` is what providers said of earlier ones.
 
     `stopped` is the bound, in words, of a turn that has reached one: the request for its last words ends with that.
     `compacted` is the last summary, `failed` the places of those that have failed since, and `refused` those of requests that
-    were too long, as a `Transcript` has them.
+    were too long, as a `Transcript` has them. `by_hand`: a summary is due whatever the threshold, if it saves enough.
     """
     walk = Walk(spec, compacted)
     walk.extend(messages[walk.length :], reported, failed, refused)
-    return walk.window(stopped)
+    return walk.window(stopped, by_hand=by_hand)
 
 
 def _summary(summary: str, of_messages: int) -> Message:
@@ -260,12 +261,12 @@ class Walk:
             self._add(message, tokens if digest == self._digest else None)
             self.length += 1
 
-    def window(self, stopped: str = "") -> Window:
-        """What a request has at this place, where the walk ends; `stopped` as `window` takes it."""
+    def window(self, stopped: str = "", *, by_hand: bool = False) -> Window:
+        """What a request has at this place, where the walk ends; `stopped` and `by_hand` as `window` takes them."""
         self._reach()
         last = closing(stopped)
         self._shown += sum(map(message_tokens, last))
-        self._settle(compacts=not stopped)
+        self._settle(compacts=not stopped, by_hand=by_hand)
         groups = (*((self._asked,) if self._asked is not None else ()), *self._groups)
         return Window(
             messages=[*self._sent(groups), *last],
@@ -334,12 +335,12 @@ class Walk:
             self._parts = max(self._parts, min(-(-reported * PARTS // estimate), MOST_CORRECTED * PARTS))
         self._cached = self._kept + (len(self._asked.members) if self._asked is not None else 0) + (self._head is not None)
 
-    def _settle(self, *, compacts: bool = True) -> None:
+    def _settle(self, *, compacts: bool = True, by_hand: bool = False) -> None:
         """Take a step if the last one is a step's length ago, or if there is no room; none if a summary is due (`compacts`)."""
         if self._budget is None:
             return
         room, step = self._room(self._budget)
-        self._due = self._to_summarise(room, step) if compacts else None
+        self._due = self._to_summarise(room, step, by_hand=by_hand) if compacts else None
         if self._due is None and (self._since >= step or self._shown > room):
             self._step(room, step)
 
@@ -375,11 +376,12 @@ class Walk:
         if (len(self._stubs), self._shown) != before:
             self._cached = 0
 
-    def _to_summarise(self, room: int, step: int) -> Summarizing | None:
+    def _to_summarise(self, room: int, step: int, *, by_hand: bool) -> Summarizing | None:
         """What is to be summarised before a request at this place; None if nothing is, or if that would save too little."""
         compact = self._terms.compact
         waits = step * 2 ** min(self._fails - 1, MOST_DOUBLED) if self._fails else 0
-        if compact is None or self._shown <= compact.at * room or self._waited < waits:
+        early = self._shown <= compact.at * room or self._waited < waits if compact is not None else True
+        if compact is None or (early and not by_hand):
             return None
         if self.behind is not None and self.length <= self.behind.settled:
             return None  # there was one just now

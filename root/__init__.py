@@ -61,6 +61,8 @@ if TYPE_CHECKING:
     from holdfast.client.results import RunningCall as RunningCall
     from holdfast.client.results import Wait as Wait
     from holdfast.client.rule_check import RuleCheck as RuleCheck
+    from holdfast.client.summary import Summary as Summary
+    from holdfast.client.summary import SummaryStatus as SummaryStatus
     from holdfast.client.tree import Node as Node
     from holdfast.client.turns import Message as Message
     from holdfast.client.turns import MessageStatus as MessageStatus

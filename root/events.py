@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from holdfast.conversation.records.events import CallSnoozed as CallSnoozed
     from holdfast.conversation.records.events import CallSuspended as CallSuspended
     from holdfast.conversation.records.events import Compacted as Compacted
+    from holdfast.conversation.records.events import CompactionRequested as CompactionRequested
+    from holdfast.conversation.records.events import CompactionStarted as CompactionStarted
     from holdfast.conversation.records.events import ContextOverflowed as ContextOverflowed
     from holdfast.conversation.records.events import ConversationStarted as ConversationStarted
     from holdfast.conversation.records.events import Ended as Ended

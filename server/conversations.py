@@ -220,6 +220,13 @@ OPERATIONS = (
         reply=replies.RevokedReply,
         body=bodies.RescheduleBody,
     ),
+    of(
+        verbs.COMPACT,
+        "Have the oldest messages summarised: at once, or before the turn's next model call.",
+        reply=replies.RevokedReply,
+        body=bodies.RequestBody,
+    ),
+    of(verbs.SUMMARY, "What came of a request for a summary."),
     of(verbs.TURNS_PAGE, "A page of the turns, oldest first.", query=bodies.LogPageQuery),
     of(verbs.TURN, "One turn: status, reply or error, and what it used."),
     of(verbs.CANCEL, cancel, reply=replies.CancelledReply, body=bodies.CancelBody),

@@ -128,6 +128,8 @@ EVENTS: Mapping[type[BaseModel], Row] = {
         "reasoning_tokens duration_ms first_token_ms shaped misfit",
         hidden="cost_usd",
     ),
+    log.CompactionRequested: Row("principal", "request_id", "salt head"),
+    log.CompactionStarted: Row("turn_id requested_at", hidden="spec_digest code traceparent budget"),
     log.Compacted: Row(
         "effect_id turn_id boundary messages tokens_before tokens_after model input_tokens output_tokens cached_tokens "
         "reasoning_tokens duration_ms first_token_ms",

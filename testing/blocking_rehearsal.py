@@ -88,6 +88,8 @@ class BlockingRehearsal:
     interrupt = showing(Rehearsal.interrupt, _shown)
     withdraw = showing(Rehearsal.withdraw, _shown)
     reschedule = showing(Rehearsal.reschedule, _shown)
+    compact = showing(Rehearsal.compact, _shown)
+    summary = blocking(Rehearsal.summary)
     cancel = showing(Rehearsal.cancel, _shown)
     cancel_pending = showing(Rehearsal.cancel_pending, _shown)
     give_back = showing(Rehearsal.give_back, _shown)

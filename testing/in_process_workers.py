@@ -29,7 +29,7 @@ from holdfast.actors.workers import (
     WorkAnswer,
 )
 from holdfast.agent import Agent, Rules
-from holdfast.conversation import AgentSpec, FailureReason, ModelFailed, RunFinished
+from holdfast.conversation import AgentSpec, FailureReason, ModelFailed, RunFinished, Summarized
 from holdfast.conversation.text import jsontext
 from holdfast.conversation.window import Window
 from holdfast.daemon import in_daemon
@@ -119,7 +119,9 @@ class InProcessWorkers:
 
     async def _traced(self, request: ModelRequest) -> ModelOutcome:
         reading = await self._transcripts.reading(self._store, request)
-        found = model_outcome.asked(request.effect_id, self._agent.spec, reading, request.stopped)
+        found = model_outcome.asked(request, self._agent.spec, reading)
+        if isinstance(found, Summarized):
+            return found
         with model_span(request, self._agent.spec, ()) as span:
             outcome = found if isinstance(found, ModelFailed) else await self._answered(request, *found)
             span.ended(outcome)

@@ -16,6 +16,7 @@ from holdfast.client.conversation import AsyncConversation
 from holdfast.client.operation import Verb, attended_of, context_of, is_time, principal_of
 from holdfast.client.results import AsyncPendingCall, PendingCall, resolver
 from holdfast.client.stack_state import call_of, shown
+from holdfast.client.summary import check_declared
 from holdfast.client.turns import seq_of
 from holdfast.conversation import (
     Command,
@@ -225,6 +226,8 @@ class Rehearsal:
     give_back = then_rests(AsyncConversation.give_back)
     cancel_pending = then_rests(AsyncConversation.cancel_pending)
     reschedule = then_rests(AsyncConversation.reschedule)
+    compact = then_rests(AsyncConversation.compact)
+    summary = as_it_is(AsyncConversation.summary)
     post = as_it_is(AsyncConversation.send)
     """Send the user's next message without waiting for the conversation to rest: for bodies that only `advance` ends."""
     queue = as_it_is(AsyncConversation.queue)
@@ -490,6 +493,8 @@ async def _command(of: Rehearsal, verb: Verb[Any], said: dict[str, Any]) -> Comm
         return verbs.RESOLVE_CALL.made(said | {"tool_call_id": call})
     if verb in (verbs.WITHDRAW, verbs.RESCHEDULE):
         said["message_seq"] = await seq_of(of._store, of.id, said["message_id"])  # noqa: SLF001 - as above
+    if verb is verbs.COMPACT:
+        await check_declared(of._store, of.id, said["request_id"])  # noqa: SLF001 - as above
     if verb is verbs.CANCEL:
         del said["wait_s"]
     return verb.made(said)

@@ -9,7 +9,6 @@ from opentelemetry.trace import INVALID_SPAN, Span
 
 from holdfast import traces
 from holdfast.conversation import CancelPending, CancelTurn, Command, End, Resolve, ResolveMany, Revoke, State, Wake
-from holdfast.conversation.ids import turn_id
 from holdfast.conversation.records import events
 from holdfast.conversation.records.commands import TurnPrepared
 from holdfast.persistence import Append
@@ -63,7 +62,7 @@ class TurnTrace:
         """The trace context of the next turn's first span, for its event; its parent is the message's trace context."""
         if not state.queue:
             return None
-        self._first = self._begun(state, state.turns + 1, parent=state.queue[0].traceparent)
+        self._first = self._begun(state, state.next_turn_id, parent=state.queue[0].traceparent)
         return traceparent_of(self._first)
 
     def for_work(self, state: State) -> str | None:
@@ -81,13 +80,20 @@ class TurnTrace:
         )
         if self._visited is not None and write.events and (ended or not write.after.busy):
             before = write.before
-            self._span = self._begun(before, before.turns, self._visited, {BEFORE: self._visited}, at_ms=before.updated_at)
+            named = before.present_turn_id or ""
+            self._span = self._begun(before, named, self._visited, {BEFORE: self._visited}, at_ms=before.updated_at)
         for event in write.events:
             match event:
-                case events.TurnStarted(traceparent=str()):  # a turn cancelled before it began has none
+                case (
+                    events.TurnStarted(traceparent=str()) | events.CompactionStarted(traceparent=str())
+                ):  # a turn cancelled before it began has none
                     self._span, self._first = self._first, None
                 case events.SuspensionSettled():
                     self._span, self._resumed = self._span or self._resumed, None
+                case events.Compacted() if write.before.turn is None or write.before.turn.compacts:
+                    self._end("completed")
+                case events.SummaryFailed() if write.before.turn is None or write.before.turn.compacts:
+                    self._end("failed", error=event.reason.value)
                 case events.TurnCompleted():
                     self._end("completed")
                 case events.TurnFailed():
@@ -135,12 +141,12 @@ class TurnTrace:
         turn = state.turn
         before = None if turn is None else turn.latest or turn.traceparent
         if state.busy:  # the turn has not waited: another process takes it over
-            return self._begun(state, state.turns, parent=before, links={BEFORE: before})
+            return self._begun(state, state.present_turn_id or "", parent=before, links={BEFORE: before})
         first = None if turn is None or self._settings.continuation is TraceContinuation.LINK else turn.traceparent
-        return self._begun(state, state.turns, parent=first, links={BEFORE: before, DECISION: _caller(command)})
+        return self._begun(state, state.present_turn_id or "", parent=first, links={BEFORE: before, DECISION: _caller(command)})
 
     def _begun(
-        self, state: State, turn: int, parent: str | None, links: dict[str, str | None] | None = None, at_ms: int | None = None
+        self, state: State, turn: str, parent: str | None, links: dict[str, str | None] | None = None, at_ms: int | None = None
     ) -> Span:
         if parent is None and not self._exports:
             return INVALID_SPAN
@@ -148,7 +154,7 @@ class TurnTrace:
             traces.OPERATION: "invoke_agent",
             traces.AGENT: state.agent,
             traces.CONVERSATION: self._conversation_id,
-            traces.TURN: turn_id(turn),
+            traces.TURN: turn,
         }
         return traces.begin(f"invoke_agent {state.agent}", said, parent=parent, links=links, at_ms=at_ms)
 

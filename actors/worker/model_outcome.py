@@ -10,7 +10,16 @@ from holdfast import metrics
 from holdfast.actors.workers import AnswerOutcome, ModelOutcome, ModelRequest
 from holdfast.agent import Agent, Rules, Tool, TurnContext
 from holdfast.agent.delegate import UNTOLD, Delegate
-from holdfast.conversation import AgentSpec, FailureReason, Limits, ModelFailed, ModelReplied, compaction
+from holdfast.conversation import (
+    AgentSpec,
+    FailureReason,
+    Limits,
+    ModelFailed,
+    ModelReplied,
+    Summarized,
+    SummaryFailure,
+    compaction,
+)
 from holdfast.conversation.ids import may_be_child
 from holdfast.conversation.records.event_base import Reached
 from holdfast.conversation.records.events import ConversationStarted, MessageAccepted
@@ -78,15 +87,18 @@ def replied(
     )
 
 
-def asked(effect_id: str, spec: AgentSpec, reading: Reading, stopped: str = "") -> tuple[AgentSpec, Window] | ModelFailed:
+def asked(request: ModelRequest, spec: AgentSpec, reading: Reading) -> tuple[AgentSpec, Window] | ModelFailed | Summarized:
     """The spec with the overrides of the turn's message, and what is sent of the conversation; else the outcome of the call."""
+    effect_id = request.effect_id
     by = reading.overrides
     problem = None if by is None else problem_of(spec.overridable, by)
     if problem is not None:
         error = f"the message of this turn overrides what its agent does not allow: {problem} (Agent.overridable)"
         return ModelFailed(effect_id=effect_id, error=error, reason=FailureReason.NOT_OVERRIDABLE)
     own = spec if by is None else spec.overridden(by)
-    found = reading.window(own, stopped)
+    found = reading.window(own, request.stopped, by_hand=request.compact)
+    if request.compact and found.due is None:
+        return compaction.failed(effect_id, SummaryFailure.NOTHING, compaction.nothing(own))
     return (own, found) if found.fits else _overflowing(effect_id, found)
 
 

@@ -70,8 +70,8 @@ class Reading:
     refused: Mapping[int, bool] = field(default_factory=dict)
     origins: Mapping[int, tuple[int, int]] = field(default_factory=dict)
 
-    def window(self, spec: AgentSpec, stopped: str = "", *, too_long: bool = False) -> Window:
-        """What an agent's request has of the messages; `stopped` as `window` takes it.
+    def window(self, spec: AgentSpec, stopped: str = "", *, too_long: bool = False, by_hand: bool = False) -> Window:
+        """What an agent's request has of the messages; `stopped` and `by_hand` as `window` takes them.
 
         `too_long`: this very request was refused for its length.
         """
@@ -83,7 +83,7 @@ class Reading:
         walk = walk.copied()
         refused = {**self.refused, self.first + len(self.messages): True} if too_long else self.refused
         walk.extend(self.messages[self.settled - self.first :], self.reported, self.failed, refused)
-        return walk.window(stopped)
+        return walk.window(stopped, by_hand=by_hand)
 
 
 @dataclass(slots=True)

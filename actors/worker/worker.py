@@ -39,7 +39,7 @@ from holdfast.actors.workers import (
 )
 from holdfast.agent import Agent
 from holdfast.background import Background
-from holdfast.conversation import AgentSpec, ModelFailed, RunFinished, RunRuled, RunSuspended
+from holdfast.conversation import AgentSpec, ModelFailed, RunFinished, RunRuled, RunSuspended, Summarized
 from holdfast.counting import Counts
 from holdfast.daemon import in_daemon
 from holdfast.errors import HoldfastError
@@ -424,7 +424,7 @@ class Worker:
         agent = agent_of(runtime.app, request.agent)
         async with self._beginning:  # litellm computes for a while: claims are not to wait until all calls have begun
             await asyncio.sleep(0)
-        if isinstance(found := model_outcome.asked(request.effect_id, spec, reading, request.stopped), ModelFailed):
+        if isinstance(found := model_outcome.asked(request, spec, reading), ModelFailed | Summarized):
             return found
         (own, asked), (asking, messages) = found, model_outcome.to_send(*found)
         counts = ModelCounts(self._counts, asking.model)

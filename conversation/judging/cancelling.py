@@ -1,6 +1,6 @@
 """Ending what waits: by a cancellation, or the conversation's end."""
 
-from holdfast.conversation.ids import is_turn_id, turn_id
+from holdfast.conversation.ids import is_compaction_id, is_turn_id, turn_id
 from holdfast.conversation.records.commands import CancelPending, CancelTurn, End
 from holdfast.conversation.records.events import Ended, PendingCancelled, SettledBy, TurnCancelled, TurnStarted
 from holdfast.conversation.records.idempotency import IdempotencyRecord, request_key
@@ -8,6 +8,7 @@ from holdfast.conversation.records.state import State
 from holdfast.conversation.terms.presence import check_client_id
 from holdfast.errors import InvalidInput, TurnNotFound
 
+from . import compacting
 from .cancelled import why_cancelled
 from .judgement import Cancelled, Draft, Judgement, check_words
 from .leaving import LEFT, left_behind
@@ -20,7 +21,9 @@ def cancel(state: State, command: CancelTurn) -> Judgement:
     With a `turn_id`, only that turn is cancelled: a late cancellation never ends a later turn.
     """
     present = state.present_turn_id
-    if command.turn_id not in (None, present) and not is_turn_id(command.turn_id or "", last=state.turns):
+    named = command.turn_id or ""
+    was = is_turn_id(named, last=state.turns) or is_compaction_id(named, last=state.seq)
+    if command.turn_id not in (None, present) and not was:
         raise TurnNotFound(state.conversation_id, command.turn_id or "")
     if present is None or command.turn_id not in (None, present):
         return _nothing_cancelled(state, command)
@@ -76,7 +79,9 @@ def cancel_turn(draft: Draft, request_id: str | None) -> Cancelled:
     state = draft.state
     if state.turn is None:  # the message is accepted, and its turn is still being prepared
         draft.emit(
-            TurnStarted(
+            compacting.started(draft, None, "")
+            if state.compacts_next
+            else TurnStarted(
                 at=draft.now,
                 turn_id=turn_id(state.turns + 1),
                 message_seq=state.queue[0].seq,

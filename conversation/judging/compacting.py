@@ -1,20 +1,67 @@
-"""The judgement of summaries."""
+"""The judgement of summaries, and of requests for one."""
 
 from typing import Any
 
-from holdfast.conversation.records.commands import Summarized
+from holdfast.conversation.ids import compaction_id
+from holdfast.conversation.records.commands import ModelReplied, Summarized
 from holdfast.conversation.records.event_base import MEASURED, SummaryFailure
-from holdfast.conversation.records.events import Compacted, SummaryFailed
+from holdfast.conversation.records.events import Compacted, CompactionRequested, CompactionStarted, SummaryFailed
+from holdfast.conversation.records.input_commands import CompactNow
 from holdfast.conversation.records.state import State
+from holdfast.conversation.terms.context import check_compacts
+from holdfast.conversation.terms.spec import AgentSpec
 from holdfast.conversation.text import jsontext
 
-from .judgement import Judgement, drafted
+from .judgement import Draft, Judgement, drafted
 from .table import LATE
 
 MISPLACED = "the boundary of a summary is {}, not one behind {} and up to {}"
 REPLY_BYTES = "the summary has {} bytes, {} are allowed (Limits.reply_bytes)"
 EMPTY = "the summary has no text"
+ANSWERED = "the model was asked for a summary, and the outcome is another answer"
 _PLACED = ("boundary", "messages", "asked_at", "tokens_before", "tokens_after")
+
+
+def requested(state: State, command: CompactNow) -> Judgement:
+    """Accept a request for a summary: of the turn that goes on, before its next model call; else by itself.
+
+    While one waits or is under way, another request waits for the same summary. The spec of a turn that is over says nothing of
+    the agent as it is published by now.
+    """
+    if state.turn is not None and command.spec is not None:
+        check_compacts(command.spec.name, command.spec.context)
+    draft = Draft(state, command)
+    about = {"request_id": command.request_id, "principal": command.principal}
+    return draft.done(draft.receipt(draft.emit(CompactionRequested(at=command.now, **about))))
+
+
+def started(draft: Draft, spec: AgentSpec | None, code: str) -> CompactionStarted:
+    """The beginning of the summary that the queue begins with."""
+    seq = draft.state.compacting
+    return CompactionStarted(
+        at=draft.now,
+        turn_id=compaction_id(seq),
+        requested_at=seq,
+        spec_digest="" if spec is None else spec.digest,
+        code=code,
+        budget=None if spec is None or spec.budget is None else spec.budget.per,
+        traceparent=draft.command.trace,
+    )
+
+
+def give_up(draft: Draft, error: str, reason: SummaryFailure = SummaryFailure.NO_ANSWER) -> None:
+    """Record that there is no summary, and why."""
+    turn = draft.state.turn
+    if turn is not None:
+        about = {"turn_id": turn.turn_id, "effect_id": turn.model_effect_id}
+        draft.emit(SummaryFailed(at=draft.now, **about, reason=reason, error=jsontext.clean(error)))
+
+
+def not_summarised(state: State, command: ModelReplied) -> Judgement:
+    """Record that a model call that was to summarise, and nothing else, has come to something else."""
+    draft = drafted(state, command)
+    give_up(draft, ANSWERED, SummaryFailure.UNUSABLE)
+    return draft.done()
 
 
 def summarized(state: State, command: Summarized) -> Judgement:

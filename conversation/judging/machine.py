@@ -14,11 +14,12 @@ from holdfast.conversation.records import commands as asked
 from holdfast.conversation.records.command_base import Numbered, Outcome, Request
 from holdfast.conversation.records.commands import Command, Decided, Resolve, ResolveMany, decision_digest
 from holdfast.conversation.records.idempotency import IdempotencyRecord, request_digest
-from holdfast.conversation.records.input_commands import Interrupt, Reschedule, Send, Start, Withdraw
+from holdfast.conversation.records.input_commands import CompactNow, Interrupt, Reschedule, Send, Start, Withdraw
 from holdfast.conversation.records.state import State
 from holdfast.errors import ConversationExists, InvalidDecision, InvalidInput, InvalidMessage
 
 from . import (
+    beginning,
     cancelling,
     clients,
     compacting,
@@ -44,6 +45,7 @@ JUDGES: Mapping[type, Callable[[State, Any], Judgement]] = {
     Interrupt: messages.interrupt,
     Withdraw: messages.withdraw,
     Reschedule: messages.reschedule,
+    CompactNow: compacting.requested,
     asked.Resolve: deciding.resolve,
     asked.ResolveMany: deciding.resolve_many,
     asked.Assign: noting.note,
@@ -58,7 +60,7 @@ JUDGES: Mapping[type, Callable[[State, Any], Judgement]] = {
     asked.Revoke: granting.revoke,
     asked.RevokeGiven: granting.revoke_given,
     asked.End: cancelling.end,
-    asked.TurnPrepared: outcomes.turn_prepared,
+    asked.TurnPrepared: beginning.turn_prepared,
     asked.ModelReplied: outcomes.model_replied,
     asked.ModelFailed: outcomes.model_failed,
     asked.Summarized: compacting.summarized,
@@ -90,7 +92,7 @@ _USED: Mapping[type[Request], tuple[type[InvalidInput], str, str, str]] = {
     Interrupt: (InvalidInput, "request_id", "another message or request", "use a new request_id for a new interruption"),
     Resolve: (InvalidDecision, "decision_id", "another decision", "use a new decision_id for a new decision"),
     ResolveMany: (InvalidDecision, "decision_id", "other decisions", "use a new decision_id for new decisions"),
-    **dict.fromkeys((asked.CancelTurn, asked.CancelPending, asked.End), _ENDING),
+    **dict.fromkeys((asked.CancelTurn, asked.CancelPending, asked.End, CompactNow), _ENDING),
     **dict.fromkeys(_NAMING, _ELSE),
 }
 """Per request: the error for an id that was used before, the id's name, its other use, and the fix."""
@@ -180,7 +182,7 @@ def _is_same(state: State, command: Request, part: Request | Decided, known: Ide
             return known.digest == part.kind and known.turn_id is None and named != state.present_turn_id
         case Numbered() if isinstance(part, _NAMING):
             return known.digest == request_digest(part.kind, part)
-        case asked.CancelTurn() | asked.CancelPending() | asked.End():
+        case asked.CancelTurn() | asked.CancelPending() | asked.End() | CompactNow():
             return known.digest == part.kind
         case _:
             return False

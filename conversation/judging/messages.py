@@ -74,7 +74,9 @@ def send(state: State, command: Send) -> Judgement:
         raise ConversationBusy(state.conversation_id, state.status)
     _check_room(state, command.limits)
     draft = Draft(state, command)
-    seq = draft.emit(_accepted(command, steers=command.when is When.STEER and state.turn is not None))
+    seq = draft.emit(
+        _accepted(command, steers=command.when is When.STEER and state.turn is not None and not state.turn.compacts)
+    )
     return draft.done(draft.receipt(seq))
 
 
@@ -92,7 +94,7 @@ def interrupt(state: State, command: Interrupt) -> Judgement:
     draft = Draft(state, command.model_copy(update={"trace": None}))
     cancelled = cancel_turn(draft, None) if state.turn is not None else None
     about |= {"turn_id": None, "calls": ()} if cancelled is None else {"turn_id": cancelled.turn_id, "calls": cancelled.calls}
-    seqs = tuple(one.seq for one in draft.state.queue)
+    seqs = tuple(one.seq for one in draft.state.queue if one.seq != draft.state.compacting)
     read = [command.read.get(seq) for seq in seqs]
     ids = tuple(one.message_id if isinstance(one, MessageAccepted) else "" for one in read)
     of_event = {name: about[name] for name in ("turn_id", "calls")}

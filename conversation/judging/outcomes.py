@@ -1,10 +1,9 @@
-"""The judgement of outcomes of effects: of a turn's beginning, a model call or a run."""
+"""The judgement of outcomes of effects: of a model call or a run."""
 
 from collections.abc import Iterable, Mapping
 from functools import reduce
 from typing import Any
 
-from holdfast.conversation import ids
 from holdfast.conversation.ids import payload_digest, unique_call_ids
 from holdfast.conversation.log.transcript import PAUSED
 from holdfast.conversation.records.calls import MOST_REVIEWS, Call, CallStatus
@@ -15,7 +14,6 @@ from holdfast.conversation.records.commands import (
     RunLost,
     RunRuled,
     RunSuspended,
-    TurnPrepared,
 )
 from holdfast.conversation.records.event_base import MEASURED, FailureReason, Reached, StopReason
 from holdfast.conversation.records.events import (
@@ -24,7 +22,6 @@ from holdfast.conversation.records.events import (
     RequestedCall,
     SettledBy,
     TurnCompleted,
-    TurnStarted,
 )
 from holdfast.conversation.records.idempotency import call_key
 from holdfast.conversation.records.proposed_call import ProposedCall
@@ -35,12 +32,11 @@ from holdfast.conversation.terms.decisions import SuspensionKind
 from holdfast.conversation.terms.grants import LONGEST_VALUE, MOST_TARGETS, CallTarget
 from holdfast.conversation.terms.reply import FINAL_ANSWER, MISFIT, MOST_REPAIRS
 from holdfast.conversation.terms.rule_verdict import RuleEffect, RuleVerdict
-from holdfast.conversation.terms.spec import AgentSpec, Approval, Executor, OnLost, ToolSpec
-from holdfast.conversation.terms.stopping import Then
+from holdfast.conversation.terms.spec import Approval, Executor, OnLost, ToolSpec
 from holdfast.conversation.text import jsontext, schema
 from holdfast.conversation.text.envelope import failure, success
 
-from . import delegating, granting, shaping, stopping
+from . import compacting, delegating, granting, shaping, stopping
 from .judgement import Draft, Judgement, drafted
 from .progress import (
     advance,
@@ -95,46 +91,12 @@ answer as it came."""
 REPLY_BYTES = "the model's answer has {} bytes, {} are allowed (Limits.reply_bytes)"
 
 
-def turn_prepared(state: State, command: TurnPrepared) -> Judgement:
-    """Begin the turn of the first queued message, with the spec in force; without a spec the turn fails at once."""
-    if state.turn is not None or not state.queue:
-        return Judgement(ignored=LATE.why)
-    draft = Draft(state, command)
-    spec = command.spec if command.problem is None else None
-    draft.emit(
-        TurnStarted(
-            at=command.now,
-            turn_id=ids.turn_id(state.turns + 1),
-            message_seq=state.queue[0].seq,
-            spec_digest=spec.digest if spec is not None else "",
-            code=command.code,
-            max_model_calls=spec.limits.max_model_calls if spec is not None else 1,
-            **_stops(spec, command.now),
-            budget=None if spec is None or spec.budget is None else spec.budget.per,
-            traceparent=command.trace,
-        )
-    )
-    if spec is None:
-        error = jsontext.clean(command.problem or "") or f"no spec of agent {state.agent!r} is stored"
-        fail(draft, error, FailureReason.NO_AGENT)
-    elif spec.budget is not None and (over := spec.budget.over(state.spent, command.today)) is not None:
-        fail(draft, over.said, FailureReason.BUDGET_EXCEEDED, until=over.until)
-    return draft.done()
-
-
-def _stops(spec: AgentSpec | None, now: int) -> dict[str, Any]:
-    """What the beginning of a turn says of its agent's `Stop`."""
-    if spec is None or spec.stop is None:
-        return {}
-    lasts = spec.stop.timeout_s
-    timed = {} if lasts is None else {"ends_at": now + max(round(lasts * 1000), 1), "waits": spec.stop.waits}
-    return {"counted": True, "asks": spec.stop.then is Then.ASK, **timed}
-
-
 def model_replied(state: State, command: ModelReplied) -> Judgement:
     """Record the model's message; each of its calls runs, is held, is suspended or gets an error result."""
     if state.turn is None:
         return Judgement(ignored=LATE.why)
+    if state.turn.compacts:
+        return compacting.not_summarised(state, command)
     draft, stopping_by = drafted(state, command), state.turn.stopping
     too_much = _too_much(command)
     if too_much is not None:
@@ -248,7 +210,7 @@ def model_failed(state: State, command: ModelFailed) -> Judgement:
     if state.turn is None:
         return Judgement(ignored=LATE.why)
     draft, error = Draft(state, command), jsontext.clean(command.error)
-    if command.reducible and not state.turn.overflowed:
+    if command.reducible and not state.turn.overflowed and not state.turn.compacts:
         about = {"turn_id": state.turn.turn_id, "effect_id": command.effect_id}
         draft.emit(ContextOverflowed(at=command.now, **about, error=error))
     else:

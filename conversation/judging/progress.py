@@ -36,7 +36,7 @@ from holdfast.conversation.text import jsontext
 from holdfast.conversation.text.envelope import edited, failure
 from holdfast.conversation.text.jsontext import JsonText
 
-from . import stopping
+from . import compacting, stopping
 from .cancelled import why_cancelled
 from .judgement import Draft
 
@@ -429,9 +429,12 @@ def _complete(draft: Draft, reached: Reached) -> None:
 
 
 def fail(draft: Draft, error: str, reason: FailureReason | None, *, until: int = 0) -> None:
-    """Fail the current turn; `until` is as in `TurnFailed`."""
-    if draft.state.turn is not None:
-        draft.emit(TurnFailed(at=draft.now, turn_id=draft.state.turn.turn_id, error=error, reason=reason, until=until))
+    """Fail the current turn, or the summary that goes on in place of one; `until` is as in `TurnFailed`."""
+    turn = draft.state.turn
+    if turn is not None and turn.compacts:
+        compacting.give_up(draft, error)
+    elif turn is not None:
+        draft.emit(TurnFailed(at=draft.now, turn_id=turn.turn_id, error=error, reason=reason, until=until))
 
 
 def _ready(draft: Draft) -> tuple[Call, ...]:

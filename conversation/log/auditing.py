@@ -52,8 +52,8 @@ class AuditEntry:
         Field(
             description="The kind of the event: `message_accepted`, `suspension_settled`, `vote_cast`, `call_escalated`, "
             "`grant_given`, `grant_revoked`, `given_revoked`, `turn_cancelled`, `pending_cancelled`, `input_withdrawn`, "
-            "`input_rescheduled`, `input_superseded`, `conversation_ended`; `call_resolved` if a rule denies a call. Empty if "
-            "the entry cannot be read."
+            "`input_rescheduled`, `input_superseded`, `compaction_requested`, `conversation_ended`; `call_resolved` if a rule "
+            "denies a call. Empty if the entry cannot be read."
         ),
     ] = ""
     tool_call_id: str = ""

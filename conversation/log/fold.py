@@ -58,15 +58,20 @@ def _apply(state: State, event: Event) -> State:  # noqa: C901, PLR0911, PLR0912
         case events.InputWithdrawn():
             return _without_input(state, {event.message_seq})
         case events.InputSuperseded():
-            return _without_input(state, set(event.message_seqs)).model_copy(update={"epoch": event.epoch})
+            return _compaction_over(_without_input(state, set(event.message_seqs))).model_copy(update={"epoch": event.epoch})
         case events.TurnStarted():
             return _turn_started(state, event)
         case events.ModelAnswered():
             return _answered(state, event)
+        case events.CompactionRequested():
+            return _compaction_requested(state)
+        case events.CompactionStarted():
+            return _compaction_started(state, event)
         case events.Compacted():
-            return _reduced(state, event).model_copy(update={"boundary": event.boundary, "compacted_at": state.seq + 1})
+            placed = {"boundary": event.boundary, "compacted_at": state.seq + 1}
+            return _compaction_over(_reduced(state, event)).model_copy(update=placed)
         case events.SummaryFailed():
-            return _reduced(state, event)
+            return _compaction_over(_reduced(state, event))
         case events.ContextOverflowed():
             return _with_turn(state, reduced=_turn(state).reduced + 1, overflowed=True)
         case events.RunScheduled():
@@ -100,7 +105,7 @@ def _apply(state: State, event: Event) -> State:  # noqa: C901, PLR0911, PLR0912
         case events.TurnFailed():
             return _turn_over(state, event, "failed")
         case events.TurnCancelled():
-            return _turn_over(state, event, "cancelled")
+            return _compaction_over(state) if _turn(state).compacts else _turn_over(state, event, "cancelled")
         case events.GrantGiven():
             standing = tuple(grant for grant in state.grants if grant.is_active(event.at))
             return state.model_copy(update={"grants": (*standing, event.grant)})
@@ -111,7 +116,7 @@ def _apply(state: State, event: Event) -> State:  # noqa: C901, PLR0911, PLR0912
         case events.PendingCancelled() | events.NothingCancelled():
             return state
         case events.Ended():
-            return state.model_copy(update={"ended": True, "queue": (), "delayed": ()})
+            return state.model_copy(update={"ended": True, "queue": (), "delayed": (), "compacting": 0})
         case _:
             assert_never(event)
 
@@ -176,6 +181,27 @@ def _turn_started(state: State, event: events.TurnStarted) -> State:
     turn = Turn(**event.model_dump(exclude={"kind", "at"}), began_at=began_at, lasts_ms=lasts_ms)
     queue = tuple(one for one in state.queue if one.seq != event.message_seq)
     return state.model_copy(update={"turn": turn, "turns": state.turns + 1, "queue": queue})
+
+
+def _compaction_requested(state: State) -> State:
+    """The state in which a summary waits; a further request is served with the one that waits or is under way."""
+    if state.compacting:
+        return state
+    seq = state.seq + 1
+    return _with_input(state, Queued(seq=seq, priority=0)).model_copy(update={"compacting": seq})
+
+
+def _compaction_started(state: State, event: events.CompactionStarted) -> State:
+    said = event.model_dump(include={"turn_id", "spec_digest", "code", "traceparent", "budget"})
+    turn = Turn(**said, message_seq=event.requested_at, max_model_calls=1, compacts=True)
+    return _without_input(state, {event.requested_at}).model_copy(update={"turn": turn})
+
+
+def _compaction_over(state: State) -> State:
+    """The state in which no summary is asked for; what went on for that alone is over, and the last turn stays what it was."""
+    if state.compacting:
+        state = _without_input(state, {state.compacting}).model_copy(update={"compacting": 0})
+    return state.model_copy(update={"turn": None}) if state.turn is not None and state.turn.compacts else state
 
 
 def _turn_over(state: State, event: OfTurn, outcome: Literal["completed", "failed", "cancelled"], **more: Any) -> State:

@@ -195,6 +195,7 @@ _REQUESTS = {
     recorded.CallClaimed: "claim",
     recorded.CallGivenBack: "give_back",
     recorded.InputWithdrawn: "withdraw",
+    recorded.CompactionRequested: "compact",
     recorded.TurnCancelled: "cancel",
     recorded.PendingCancelled: "cancel_pending",
     recorded.GrantRevoked: "revoke",

@@ -102,7 +102,7 @@ class Transcript:
                 self._queued[seq] = event.text
                 if event.overrides is not None:
                     self._overriding[seq] = event.overrides
-            case events.TurnStarted():
+            case events.TurnStarted() | events.CompactionStarted():
                 self._begin(event)
             case events.InputJoined():
                 self._ask(taken_up(event))
@@ -121,7 +121,7 @@ class Transcript:
                 self._round = event.calls
             case events.Compacted():
                 self._compact(event)
-            case events.SummaryFailed():
+            case events.SummaryFailed() if event.reason is not events.SummaryFailure.NOTHING:
                 self.failed.add(self.settled + len(self._tool_messages()))
             case events.ContextOverflowed():
                 self.refused[self.settled + len(self._tool_messages())] = True
@@ -130,7 +130,10 @@ class Transcript:
             case _:
                 pass  # no other event is a message
 
-    def _begin(self, event: events.TurnStarted) -> None:
+    def _begin(self, event: events.TurnStarted | events.CompactionStarted) -> None:
+        if isinstance(event, events.CompactionStarted):
+            self.overrides = None
+            return
         if next(reversed(self.refused.values()), False):
             self.refused[self.settled + len(self._tool_messages())] = False
         self._ask(taken_up(event))

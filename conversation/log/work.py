@@ -13,7 +13,7 @@ from holdfast.conversation.terms.turn_stats import TurnStats
 
 @dataclass(frozen=True)
 class BeginTurn:
-    """Look up the agent's spec and the app's code in force, and begin the turn of the message at `message_seq`."""
+    """Look up the agent's spec and the app's code in force, and begin the turn, or summary, that `message_seq` asks for."""
 
     kind: ClassVar = "begin_turn"
     effect_id: str
@@ -26,7 +26,7 @@ class CallModel:
 
     `stopped` is the bound, in words, that the turn has reached: the model is asked for its last words, without tools. `stats`
     is what a turn has used whose agent has a `Stop`. The last summary is at `compacted_at` in the log, for what stands up to
-    `boundary` (0: there is none).
+    `boundary` (0: there is none). `compact`: somebody has asked for a summary, so it is made first, whatever the threshold.
     """
 
     kind: ClassVar = "call_model"
@@ -39,6 +39,7 @@ class CallModel:
     stats: TurnStats | None = None
     boundary: int = 0
     compacted_at: int = 0
+    compact: bool = False
 
 
 @dataclass(frozen=True)
@@ -108,6 +109,7 @@ def outstanding(state: State) -> tuple[Effect, ...]:
                 stats=turn.stats,
                 boundary=state.boundary,
                 compacted_at=state.compacted_at,
+                compact=bool(state.compacting) and turn.stopping is None,
             ),
         )
     return tuple(_run_tool(state, turn, call) for call in turn.calls.running())

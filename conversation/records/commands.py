@@ -28,7 +28,7 @@ from .calls import Call
 from .command_base import Advancing, CommandBase, Looking, Numbered, Outcome, Request
 from .event_base import FailureReason, Reached, SummaryFailure
 from .idempotency import call_key, decision_key, result_key, suspension_key
-from .input_commands import Interrupt, Reschedule, Send, Start, Withdraw
+from .input_commands import CompactNow, Interrupt, Reschedule, Send, Start, Withdraw
 from .proposed_call import ProposedCall
 from .state import State
 
@@ -447,6 +447,7 @@ Command: TypeAlias = Annotated[
     | Interrupt
     | Withdraw
     | Reschedule
+    | CompactNow
     | Resolve
     | ResolveMany
     | Assign

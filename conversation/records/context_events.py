@@ -1,8 +1,44 @@
-"""The events of what is sent of a conversation: its first messages were summarised, or could not be, or it was too much."""
+"""The events of what is sent of a conversation: its first messages are, or could not be, summarised, or were too much."""
 
 from typing import Literal
 
-from .event_base import OfTurn, SummaryFailure, Used
+from holdfast.conversation.terms.budget import Per
+from holdfast.conversation.terms.principal import Principal
+
+from .event_base import ChainLink, OfTurn, SummaryFailure, Used
+
+
+class CompactionRequested(ChainLink):
+    """Somebody asked that the conversation be summarised whatever the threshold; the next model call is asked for that.
+
+    Attributes:
+        request_id: The request's idempotency key.
+        principal: Who asked for it, and how that was proven; None if unknown.
+    """
+
+    kind: Literal["compaction_requested"] = "compaction_requested"
+    request_id: str
+    principal: Principal | None = None
+
+
+class CompactionStarted(OfTurn):
+    """The conversation is summarised while no turn goes on; `compacted` or `summary_failed` ends that.
+
+    Attributes:
+        turn_id: What stands in place of a turn's id: `c` and the `seq` of the request.
+        requested_at: The `seq` of the request.
+        spec_digest: The stored agent spec by which it is summarised; empty if there is none.
+        code: The digest of the app's code; empty if there is none.
+        traceparent: The trace context of its span.
+        budget: What its agent's `Budget` is for, toward which the summary counts; None: it has none.
+    """
+
+    kind: Literal["compaction_started"] = "compaction_started"
+    requested_at: int
+    spec_digest: str
+    code: str
+    traceparent: str | None = None
+    budget: Per | None = None
 
 
 class Compacted(Used):

@@ -21,6 +21,8 @@ from holdfast.conversation.text.jsontext import JsonText
 from holdfast.errors import SettledBy as SettledBy  # noqa: PLC0414 - it is an event's word, and stands where an error has it too
 
 from .context_events import Compacted as Compacted  # noqa: PLC0414 - an event like the others
+from .context_events import CompactionRequested as CompactionRequested  # noqa: PLC0414 - an event like the others
+from .context_events import CompactionStarted as CompactionStarted  # noqa: PLC0414 - an event like the others
 from .context_events import ContextOverflowed as ContextOverflowed  # noqa: PLC0414 - an event like the others
 from .context_events import SummaryFailed as SummaryFailed  # noqa: PLC0414 - an event like the others
 from .event_base import CallEvent, ChainLink, EventBase, FailureReason, OfTurn, Reached, StopReason
@@ -446,6 +448,8 @@ Event: TypeAlias = Annotated[
     | InputSuperseded
     | TurnStarted
     | ModelAnswered
+    | CompactionRequested
+    | CompactionStarted
     | Compacted
     | SummaryFailed
     | ContextOverflowed

@@ -142,6 +142,16 @@ class Interrupt(Numbered):
         return tuple(one.seq for one in state.waiting if not one.due_at)
 
 
+class CompactNow(Numbered):
+    """Summarise the oldest messages before the next model call, whatever the agent's threshold; if there is none, by itself."""
+
+    kind: Literal["compact"] = "compact"
+
+    def lookups(self) -> tuple[str, ...]:
+        """The key of the request's receipt."""
+        return (request_key(self.request_id),)
+
+
 def _said(content: Content) -> tuple[str, str | None]:
     """The text, and a digest of the parts, if any: a text has the digest that it had before there were parts."""
     return (content, None) if isinstance(content, str) else ("", digest(*said_by(content)))

@@ -7,7 +7,7 @@ depend on the length of the conversation.
 from enum import StrEnum
 from typing import Literal
 
-from holdfast.conversation.ids import turn_id
+from holdfast.conversation.ids import compaction_id, turn_id
 from holdfast.conversation.record import Record
 from holdfast.conversation.terms.budget import Per, Spent
 from holdfast.conversation.terms.delegation import Parent
@@ -67,7 +67,8 @@ class Turn(Record):
     (`nano_usd`), `errors` in a row, digests of the calls that were `asked` for, and since when it goes on (`began_at`, ms UTC).
     Once it is `stopping`, its last model call is outstanding. Its time is over at `ends_at` (ms UTC; 0: never). That stands
     still while the turn waits for people, since `waiting_since` (0: it does not wait), unless such time counts, too (`waits`).
-    Its answers count toward its agent's `budget`.
+    Its answers count toward its agent's `budget`. It `compacts` if it is no turn of a message, but the summary that the request
+    at `message_seq` asks for.
 
     If it `asks`, a bound is a question to a person first: `asking` is the bound of the one that is open, or was answered by a
     no, and `questions` counts them. Its time is extended by `lasts_ms`. Rounds, tokens and cost count from `rounds_from`,
@@ -111,6 +112,7 @@ class Turn(Record):
     reduced: int = 0
     overflowed: bool = False
     budget: Per | None = None
+    compacts: bool = False
 
     @property
     def stats(self) -> TurnStats | None:
@@ -184,7 +186,8 @@ class State(Record):
     counts revoked grants: a run that a grant allowed is claimed only in the epoch of its scheduling. `audit_head` is the head
     of the audit chain, empty before its first link. `attended` says whether there is a person to ask. `parent` is the wait that
     it was started for, if any. The last summary is at `compacted_at` in the log, for all messages up to `boundary` (0: none).
-    `spent` is what turns have used whose agent has a budget for each conversation.
+    `spent` is what turns have used whose agent has a budget for each conversation. `compacting` is the `seq` of the request
+    for a summary that waits or is under way (0: none): it stands in the queue until then, and the next model call serves it.
     """
 
     conversation_id: str
@@ -208,6 +211,7 @@ class State(Record):
     boundary: int = 0
     compacted_at: int = 0
     spent: Spent = Spent()
+    compacting: int = 0
 
     @property
     def status(self) -> Status:
@@ -229,7 +233,17 @@ class State(Record):
         """The id of the current turn, or of the turn that is about to begin."""
         if self.turn is not None:
             return self.turn.turn_id
-        return turn_id(self.turns + 1) if self.queue else None
+        return self.next_turn_id if self.queue else None
+
+    @property
+    def next_turn_id(self) -> str:
+        """The id of the next turn; of a summary, if it is what the queue begins with."""
+        return compaction_id(self.compacting) if self.compacts_next else turn_id(self.turns + 1)
+
+    @property
+    def compacts_next(self) -> bool:
+        """Whether the queue begins with the request for a summary."""
+        return bool(self.queue) and self.queue[0].seq == self.compacting
 
     @property
     def calls(self) -> Round:
@@ -269,7 +283,8 @@ class State(Record):
     @property
     def waiting(self) -> tuple[Queued, ...]:
         """The messages that no turn has taken up yet: those that join the present one, the queue, and the delayed ones."""
-        return (*(() if self.turn is None else self.turn.steered), *self.queue, *self.delayed)
+        queue = self.queue if not self.compacting else tuple(one for one in self.queue if one.seq != self.compacting)
+        return (*(() if self.turn is None else self.turn.steered), *queue, *self.delayed)
 
     @property
     def delegates(self) -> bool:

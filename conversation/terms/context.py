@@ -6,6 +6,7 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from holdfast.conversation.record import Record
+from holdfast.errors import InvalidInput
 
 from .stages import Seconds
 
@@ -96,3 +97,9 @@ class Context(Record):
     def of_tool(self, tool: str) -> Retain | None:
         """How long the results of a tool are sent whole; None: as long as their call is sent."""
         return self.retain.get(tool) or self.retain.get(EVERY_TOOL)
+
+
+def check_compacts(agent: str, context: Context | None) -> None:
+    """Refuse to summarise the conversations of an agent that does not have them summarised."""
+    if context is None or context.compact is None:
+        raise InvalidInput("agent", f"{agent!r} has no Compact", "declare Agent(context=Context(compact=Compact()))")
