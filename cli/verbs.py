@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
-from holdfast.client import MessageStatus, QueuedMessage
+from holdfast.client import MessageStatus, QueuedMessage, SummaryStatus
 from holdfast.conversation import Origin, Principal, Receipt, SuspensionKind, When
 from holdfast.conversation.ids import check_conversation_id
 from holdfast.conversation.terms.parts import FilePart, ImagePart, TextPart
@@ -218,6 +218,33 @@ def _waiting(one: QueuedMessage, now: int) -> str:
     when = "joins the turn" if one.steers else "is queued" if one.due_at is None else f"is queued in {span(one.due_at - now)}"
     text = clean(one.text[:SHOWN_CHARS].replace("\n", " "))
     return f"{one.message_id}  {when}, priority {one.priority}, from {one.origin}: {text}"
+
+
+@verb(key="request_id")
+async def compact(
+    on: Reached,
+    conversation: ConversationId,
+    *,
+    wait: Annotated[float, typer.Option(metavar="SECONDS", help="Wait up to SECONDS for the summary.")] = 120,
+    request_id: Key = None,
+) -> Said:
+    """Have the oldest messages summarised, whatever the agent's threshold: at once, or before the turn's next model call."""
+    found = on.client.conversation(conversation)
+    receipt = await found.compact(request_id=request_id)
+    if wait > 0:
+        await found.wait(after=receipt.seq, timeout_s=wait)
+    summary = await found.summary(request_id or "")
+    match summary.status:
+        case SummaryStatus.COMPACTED:
+            fewer = f"about {summary.tokens_before} tokens before, {summary.tokens_after} with it"
+            said = f"A summary stands for the first {summary.messages} messages of {conversation}: {fewer}"
+        case SummaryStatus.FAILED:
+            said = f"{conversation} has not been summarised: {clean(summary.error or '')} ({summary.reason})"
+        case SummaryStatus.WAITING:
+            said = f"The summary of {conversation} waits for its next model call"
+        case _:
+            said = f"The summary of {conversation} was {summary.status}"
+    return Said({"conversation_id": conversation, **summary.model_dump()}, [f"{said} (request {request_id})."])
 
 
 @verb()

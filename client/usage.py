@@ -21,7 +21,7 @@ READ_AT_ONCE = 500
 USD_DIGITS = 9
 MOST_ENTRIES = 50_000
 """After so many entries of logs a page of conversations ends."""
-UNANSWERED = (events.SummaryFailure.NO_ANSWER, events.SummaryFailure.OVERFLOW, events.SummaryFailure.UNUSABLE)
+UNANSWERED = tuple(map(events.SummaryFailure, ("no_answer", "overflow", "unusable", "nothing")))
 """Why summaries failed that were not paid for, as far as is known."""
 MOST_ROWS = 200
 """The most rows of a report; further names, which a model may make up, share the row `other`."""
@@ -130,6 +130,8 @@ class _Log:
                 self._agent = event.agent
             case events.TurnStarted():
                 self.turns, self._digest = self.turns + 1, event.spec_digest
+            case events.CompactionStarted():
+                self._digest = event.spec_digest
             case events.ModelAnswered():
                 self._answered(event)
             case events.Compacted() | events.SummaryFailed():

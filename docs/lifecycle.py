@@ -21,6 +21,7 @@ from holdfast.conversation import (
     CallModel,
     CancelTurn,
     Command,
+    CompactNow,
     Decision,
     End,
     Executor,
@@ -61,6 +62,7 @@ WORDS = {
     "start": "start",
     "send": "send",
     "interrupt": "interrupt",
+    "compact": "compact",
     "resolve": "resolve",
     "cancel": "cancel",
     "end": "end",
@@ -149,6 +151,7 @@ def _commands(state: State, ids: Iterator[str]) -> Iterator[Command]:
             ruling = DecisionRecord.of(_FIRST_ANSWER[call.suspension.kind])
             yield Resolve(tool_call_id=call.tool_call_id, ruling=ruling, decision_id=next(ids))
     yield Interrupt(text="Hello", request_id=next(ids))
+    yield CompactNow(request_id=next(ids))
     yield CancelTurn(request_id=next(ids))
     yield End(request_id=next(ids))
     for effect in outstanding(state):
@@ -175,8 +178,10 @@ def _shape(state: State) -> tuple[object, ...]:
     """What tells two states apart here; ids and counters do not."""
     calls = tuple((call.tool, call.status, call.suspensions) for call in state.calls if call.status is not CallStatus.RESOLVED)
     turn = state.turn
-    terms = (turn.spec_digest, turn.rounds, turn.stopping is not None) if turn is not None else ()
-    return state.status, terms, min(len(state.queue), 2), calls
+    terms = (turn.spec_digest, turn.rounds, turn.stopping is not None, turn.compacts) if turn is not None else ()
+    by_hand = state.compacts_next or (turn is not None and turn.compacts)
+    last = state.last.outcome if by_hand and state.last is not None else ""  # which is the status again behind it
+    return state.status, terms, min(len(state.queue), 2), state.compacts_next, last, calls
 
 
 def meanings() -> dict[Status, str]:

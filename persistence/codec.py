@@ -50,7 +50,8 @@ VERSION = 10
    budgets (`budget`, `spent`, `until`); a turn goes on after answers that are cut off inside their calls (`cut`); messages
    override what their agent allows (`overrides`, `overridable`); agents give their replies a shape (`reply`, `shaped`,
    `misfit`, `misfits`); summaries stand for the first messages of a conversation (`compact`, `compacted`, `summary_failed`,
-   `reduced`, `boundary`), and a request that is too long is made smaller (`context_overflowed`, `reducible`).
+   `reduced`, `boundary`), and a request that is too long is made smaller (`context_overflowed`, `reducible`);
+   a summary can be asked for (`compaction_requested`, `compaction_started`, `compacting`, `compacts`).
    Records of version 9 mean the same: all was sent, no turn stopped, no other model was asked, what else answers used is
    unknown, no turn went on after such an answer, nothing was overridden, any text was a reply, and nothing was summarised;
    their states do not say whether the last reply was cut off (`stopped`).

@@ -321,6 +321,7 @@ ListEventsQuery = _query("ListEventsQuery", _EventsAfter, filters.EVENTS)
 PATHS: dict[str, dict[str, Any]] = {
     "conversation_id": {"type": "string", "pattern": f"^{CONVERSATION_ID.pattern}$"},
     "message_id": {"type": "string", "pattern": f"^{REQUEST_ID.pattern}$"},
+    "request_id": {"type": "string", "pattern": f"^{REQUEST_ID.pattern}$"},
     "turn_id": {"type": "string", "minLength": 1, "maxLength": 64},
     "suspension_id": {"type": "string", "minLength": 1, "maxLength": 128},
     "token": {"type": "string", "minLength": 1, "maxLength": MOST_CHARS},

@@ -23,16 +23,20 @@ PUBLIC = {
         InvalidDecision InvalidInput InvalidLink InvalidMessage InvalidRule LateResult LeaseHeld Level Limits Link
         LinkProblem ListEvent ListEventKind Message MessageNotFound MessagePage MessageStatus Model NewerRecord Node
         NotPermitted NotQueued Notice NoticeKind Notify OlderRelease OnDetach Origin OtherBuild OutcomeUnknown
-        Overloaded Overrides Page Pause PendingCall Principal Proof Quarantined Question QueueFull QueuedMessage QuotaUsedUp
+        Overloaded Overrides Page Pause PendingCall Principal Proof Quarantined Question QueueFull
+        QueuedMessage QuotaUsedUp
         Receipt Redispatch Report Retain Review ReviewVerdict Rule RuleCheck Rules RunningCall Scope ServerRefused
-        ServerUnavailable Slack StaleCall StaleReason Status Stop StopReason StoreError StoreUnavailable Suspend
+        ServerUnavailable Slack StaleCall StaleReason Status Stop StopReason StoreError StoreUnavailable
+        Summary SummaryStatus Suspend
         SuspensionKind Target TextPart TooManyClients Tool ToolContext ToolRow Turn TurnContext TurnNotFound TurnPage
-        TurnStats TurnStatus Unattended UnattendedCall Undelivered UnsupportedServer Usage UsageBy UsageReport UsageRow Wait
+        TurnStats TurnStatus Unattended UnattendedCall Undelivered UnsupportedServer Usage UsageBy UsageReport
+        UsageRow Wait
         Webhook When WrongCluster WrongStore __version__ ask_user_questions delegate tool
     """,
     "events": """
         Approval ApproverTerms ArgumentsDelta CallAssigned CallClaimed CallCommented CallEscalated CallGivenBack
-        CallHeld CallReminded CallResolved CallSnoozed CallSuspended CallTarget Choice Compacted ContextOverflowed
+        CallHeld CallReminded CallResolved CallSnoozed CallSuspended CallTarget Choice Compacted
+        CompactionRequested CompactionStarted ContextOverflowed
         ConversationStarted
         DecisionKind Ended Event EventBody Executor FailureReason GivenRevoked Grant GrantGiven GrantRevoked InputDue
         InputJoined InputRescheduled InputSuperseded InputWithdrawn Level MessageAccepted ModelAnswered
@@ -42,8 +46,10 @@ PUBLIC = {
     """,
     "conversation": """
         AgentSpec Answer Approval Approve ApproverTerms Approvers Assign BeginTurn Breaker Budget CallModel CallTarget
-        Cancel CancelPending CancelTurn Cancelled Choice Claim ClaimReceipt Command Comment Compact Context Decided
-        Decision Deny Effect End Escalate EscalateCall Event Execution Executor Fail FailureReason GiveBack Grant Interrupt
+        Cancel CancelPending CancelTurn Cancelled Choice Claim ClaimReceipt Command Comment Compact CompactNow
+        Context Decided
+        Decision Deny Effect End Escalate EscalateCall Event Execution Executor Fail FailureReason GiveBack
+        Grant Interrupt
         Interrupted Judgement Level Limits ModelFailed ModelReplied OnDetach OnLost Origin Present Principal Proof
         Question Receipt Receipts Redispatch Reply Reschedule Resolve ResolveMany Resume Retain Review ReviewVerdict
         Revoke RevokeGiven RunFinished RunRuled RunSuspended RunTool Scope Send SettledBy Snooze Start State Status
@@ -77,10 +83,12 @@ PUBLIC = {
         DurabilityWarning Event Fail FailureReason FilePart Given GivenVote Grant HoldfastError ImagePart Interrupted
         InvalidConversationId InvalidDecision InvalidInput InvalidLink InvalidMessage InvalidRule LateResult Level Link
         LinkProblem ListEvent ListEventKind Message MessageNotFound MessagePage MessageStatus Node NotPermitted
-        NotQueued OlderRelease OnDetach Origin OtherBuild OutcomeUnknown Overloaded Overrides Page Pause PendingCall Principal
+        NotQueued OlderRelease OnDetach Origin OtherBuild OutcomeUnknown Overloaded Overrides Page Pause
+        PendingCall Principal
         Proof Quarantined Question QueueFull QueuedMessage QuotaUsedUp Receipt Redispatch Review ReviewVerdict
         RuleCheck RunningCall Scope ServerRefused ServerUnavailable StaleCall StaleReason Status StopReason StoreError
-        StoreUnavailable SuspensionKind Target TextPart TooManyClients ToolRow Turn TurnNotFound TurnPage TurnStatus
+        StoreUnavailable Summary SummaryStatus SuspensionKind Target TextPart TooManyClients ToolRow Turn
+        TurnNotFound TurnPage TurnStatus
         Undelivered Usage UsageBy UsageReport UsageRow Wait When WrongCluster WrongStore
     """,
     "server": """

@@ -28,6 +28,7 @@ OVER_HTTP = {
     "escalate": ("s-1", "--to", "role:cfo"),
     "link": ("s-1", "--to", "ana"),
     "cancel": ("c-1",),
+    "compact": ("c-1", "--wait", "0"),
     "attach": ("c-1", "--tool", "locate", "--exec", "cat"),
     "grants": ("c-1",),
     "audit": ("c-1",),

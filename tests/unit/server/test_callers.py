@@ -62,7 +62,7 @@ async def key_of(client, *scopes, **options):
 
 def path_of(operation):
     names = {"conversation_id": "c-1", "suspension_id": "s-1", "message_id": "m-1", "turn_id": "t1", "grant_id": "g1"}
-    return operation.path.format(**names, token="k1", outbox_id="c-1~notice:ops:shop:app~1.0.ended.1")
+    return operation.path.format(**names, token="k1", request_id="x-1", outbox_id="c-1~notice:ops:shop:app~1.0.ended.1")
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)

@@ -118,7 +118,9 @@ async def test_what_is_not_for_pages_is_refused_to_one_before_anything_is_read(a
         yield b""
 
     sent = {"content": body()} if operation.method == "POST" else {}
-    path = operation.path.format(conversation_id="c-1", suspension_id="s-1", outbox_id="c-1~own:c-2~1.0.end.1")
+    path = operation.path.format(
+        conversation_id="c-1", suspension_id="s-1", request_id="x-1", outbox_id="c-1~own:c-2~1.0.end.1"
+    )
     found = await api.http.request(operation.method, path, headers=page, **sent)
     assert (found.status_code, found.json()["code"]) == (403, "not_permitted")
 
