@@ -17,6 +17,9 @@ from holdfast.conversation import (
     Approve,
     BeginTurn,
     Cancelled,
+    Compact,
+    CompactNow,
+    Context,
     Deny,
     Executor,
     Fail,
@@ -92,6 +95,7 @@ COSTS = st.sampled_from([None, 0.0, 0.01, 0.1, 0.1, 0.2, 0.000000001])
 SOMETIMES = st.sampled_from([False] * 7 + [True])
 CALLS_END = st.sampled_from([None, "tool_calls", "length"])
 REQUEST_IDS = st.sampled_from(["i-1", "i-2", "i-3"])
+SUMMARISED = Context(budget=8000, compact=Compact())
 
 
 class Ledger:
@@ -125,6 +129,7 @@ class Ledger:
         self.by = None  # the bound about which it asks
         self.held = set()
         self.boundary, self.overflowed = 0, False  # of the last summary; whether a request of the turn was too long
+        self.by_hand = 0  # where a summary is asked for that has not come yet
         self.ends_at = self.waits_since = 0  # its time, which stands still while people are waited for
         self.cost = Decimal(0)  # of its answers, in US dollars
 
@@ -191,6 +196,24 @@ class Ledger:
         timeout_s = self.spec.stop.timeout_s if self.spec.stop is not None and event.spec_digest else None
         self.stops, self.waits_since, self.ends_at = "", 0, 0 if timeout_s is None else event.at + round(timeout_s * 1000)
 
+    def _compaction_requested(self, seq, _event):
+        self.by_hand = self.by_hand or seq
+
+    def _compaction_started(self, _seq, event):
+        assert self.turn is None
+        assert event.requested_at == self.by_hand, "nobody has asked for this summary"
+        self.turn, self.round, self.ends_at, self.waits_since, self.stops = event.turn_id, [], 0, 0, ""
+
+    @property
+    def compacts(self):
+        """Whether a summary goes on in place of a turn."""
+        return self.turn is not None and self.turn.startswith("c")
+
+    @property
+    def queue(self):
+        """Where what waits for a turn stands in the log."""
+        return [*([self.by_hand] if self.by_hand and not self.compacts else []), *self.messages]
+
     def _compacted(self, seq, event):
         assert self.boundary < event.boundary < seq, "a boundary moves back, or stands for what comes"
         self.boundary = event.boundary
@@ -200,14 +223,18 @@ class Ledger:
         assert not self.open_calls
         assert event.effect_id not in self.model_effects, "an outcome of a model call counts twice"
         self.model_effects.append(event.effect_id)
+        if event.kind != "context_overflowed":
+            self.by_hand, self.turn = 0, None if self.compacts else self.turn
 
     def _context_overflowed(self, seq, event):
+        assert not self.compacts, "a summary by itself is made twice"
         assert not self.overflowed, "a second request of a turn is too long, and the turn goes on"
         self.overflowed = True
         self._summary_failed(seq, event)
 
     def _model_answered(self, _seq, event):
         assert not self.open_calls, "the model is called while a call is open"
+        assert not self.compacts, "an answer belongs to no turn"
         assert event.effect_id not in self.model_effects
         assert self.stops not in ("said", "decided"), "the model is called after its turn has ended"
         assert not self.question, "the model is called while the turn asks whether it may go on"
@@ -371,12 +398,16 @@ class Ledger:
         self._over(event)
 
     def _turn_cancelled(self, _seq, event):
-        self._over(event)
+        if self.compacts:
+            assert event.turn_id == self.turn
+            self.turn, self.by_hand = None, 0
+        else:
+            self._over(event)
 
     def _conversation_ended(self, _seq, _event):
         assert self.turn is None, "the end leaves a turn behind"
         self.ended = True
-        self.messages = []
+        self.messages, self.by_hand = [], 0
 
 
 class Life(RuleBasedStateMachine):
@@ -385,7 +416,7 @@ class Life(RuleBasedStateMachine):
     def __init__(self, conversations, tools=TOOLS, ends=ENDS, stop=None, reply=None):
         super().__init__()
         self.tools, self.ends = tools, ends
-        spec = conversations.desk.model_copy(update={"stop": stop, "reply": reply})
+        spec = conversations.desk.model_copy(update={"stop": stop, "reply": reply, "context": SUMMARISED})
         self.conversation = conversations(spec=spec)
         self.conversation.present = ()
         self.numbers = itertools.count(1)
@@ -482,6 +513,10 @@ class Life(RuleBasedStateMachine):
         judgement = self._do(steps.cancel(request_id, turn_id=turn_id), key=("x", request_id))
         if judgement is not None and judgement.events and before is not None and turn_id not in (None, before):
             assert self.ledger.turn == before, "a cancellation of another turn ended this one"
+
+    @rule(request_id=REQUEST_IDS)
+    def compact(self, request_id):
+        self._do(CompactNow(request_id=request_id), key=("x", request_id))
 
     @rule(request_id=REQUEST_IDS, kind=st.none() | st.sampled_from(SuspensionKind))
     def cancel_pending(self, request_id, kind):
@@ -683,7 +718,7 @@ class Life(RuleBasedStateMachine):
         assert state.seq == len(self.conversation.log)
         assert state.ended == ledger.ended
         assert (state.turn.turn_id if state.turn else None) == ledger.turn
-        assert [one.seq for one in state.queue] == ledger.messages
+        assert [one.seq for one in state.queue] == ledger.queue
         assert state.turns == len(ledger.turns)
         assert [call.tool_call_id for call in state.calls] == (ledger.round if state.turn else [])
         assert [call.tool_call_id for call in state.calls if call.open] == (ledger.open_calls if state.turn else [])

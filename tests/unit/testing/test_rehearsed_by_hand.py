@@ -1,0 +1,119 @@
+"""Rehearsals of conversations that are summarised because somebody asks for it."""
+
+import pytest
+
+from holdfast import Agent, Compact, Context, tool
+from holdfast.client import SummaryStatus
+from holdfast.conversation.records.event_base import SummaryFailure
+from holdfast.errors import InvalidInput
+from holdfast.testing import Rehearsal, call, say
+
+USED = {"prompt_tokens": 100, "completion_tokens": 10}
+
+
+@tool
+def look(question: str) -> str:
+    """Look it up."""
+    return f"found {question}"
+
+
+def desk(**terms):
+    return Agent(name="desk", model="openai/gpt-4o-mini", tools=[look], context=Context(budget=8000, **terms))
+
+
+def is_asked_for_notes(messages):
+    return "holdfast.to_summarize" in str(messages[-1]["content"])
+
+
+def model(messages):
+    """A model that answers at length, and whose notes are short."""
+    return say("The order is 7." if is_asked_for_notes(messages) else "Yes. " + "word " * 300, usage=USED)
+
+
+def kinds(result):
+    return [event.kind for event in result.events]
+
+
+async def talked(rehearsal, turns=4):
+    for number in range(turns):
+        result = await rehearsal.send(f"Is {number} the number of my order? " + "z " * 200)
+    return result
+
+
+async def test_an_idle_conversation_below_its_threshold_is_summarised():
+    async with Rehearsal(desk(compact=Compact(at=1.0)), model=model) as rehearsal:
+        before, view = await talked(rehearsal), await rehearsal.context()
+        result = await rehearsal.compact(request_id="x-1")
+        found, smaller = await rehearsal.summary("x-1"), await rehearsal.context()
+        # then the model was asked for notes alone
+        assert len(result.prompts) == len(before.prompts) + 1
+        assert kinds(result)[len(kinds(before)) :] == ["compaction_requested", "compaction_started", "compacted"]
+        assert (result.status, result.reply) == ("idle", before.reply)
+        assert found.status is SummaryStatus.COMPACTED
+        assert found.messages == 7
+        assert found.tokens_before > found.tokens_after + 1024
+        assert smaller.tokens < view.tokens / 2
+        assert not smaller.compacts
+        # and the next turn begins with them, with the last question and its answer as they were
+        after = await rehearsal.send("And now?")
+        assert "The order is 7." in after.prompts[-1][0]["content"]
+        assert [message["role"] for message in after.prompts[-1]] == ["user", "user", "assistant", "user"]
+        assert after.messages[: len(before.messages)] == before.messages
+
+
+async def test_what_would_save_too_little_asks_no_model():
+    async with Rehearsal(desk(compact=Compact()), model=model) as rehearsal:
+        before = await rehearsal.send("Is 7 the number of my order?")
+        result = await rehearsal.compact(request_id="x-1")
+        found = await rehearsal.summary("x-1")
+        assert len(result.prompts) == len(before.prompts)
+        assert (found.status, found.reason) == (SummaryStatus.FAILED, SummaryFailure.NOTHING)
+        assert "save too little" in found.error
+        usage = await rehearsal.usage()
+        assert usage.total.model_calls == 1
+        # and the next one that is due is not put off
+        assert result.status == "idle"
+        await talked(rehearsal)
+        assert (await rehearsal.compact(request_id="x-2")).status == "idle"
+        assert (await rehearsal.summary("x-2")).status is SummaryStatus.COMPACTED
+
+
+async def test_a_summary_by_hand_that_fails_says_why_and_is_counted():
+    def refuses(messages):
+        return call("look", {"question": "?"}, usage=USED) if is_asked_for_notes(messages) else model(messages)
+
+    async with Rehearsal(desk(compact=Compact(at=1.0)), model=refuses) as rehearsal:
+        await talked(rehearsal)
+        result = await rehearsal.compact(request_id="x-1")
+        found, usage = await rehearsal.summary("x-1"), await rehearsal.usage()
+        assert (found.status, found.reason) == (SummaryStatus.FAILED, SummaryFailure.CALLS)
+        assert (result.status, result.runs) == ("idle", [])
+        assert usage.total.model_calls == 5
+
+
+async def test_an_agent_without_compact_refuses_and_nothing_is_recorded():
+    async with Rehearsal(desk(), model=model) as rehearsal:
+        before = await talked(rehearsal)
+        with pytest.raises(InvalidInput, match="has no Compact"):
+            await rehearsal.compact()
+        assert kinds(await rehearsal.result()) == kinds(before)
+
+
+async def test_a_request_that_was_never_made_has_no_summary():
+    async with Rehearsal(desk(compact=Compact()), model=model) as rehearsal:
+        await talked(rehearsal, 1)
+        await rehearsal.interrupt(request_id="x-1")
+        for asked in ("x-1", "x-2"):
+            with pytest.raises(InvalidInput, match="no summary was asked for"):
+                await rehearsal.summary(asked)
+
+
+async def test_what_somebody_has_interrupted_is_superseded():
+    async with Rehearsal(desk(compact=Compact(at=1.0)), model=model) as rehearsal:
+        await talked(rehearsal)
+        await rehearsal.compact(request_id="x-1")
+        await rehearsal.send("And now?")
+        again = await rehearsal.compact(request_id="x-1")
+        assert kinds(again).count("compacted") == 1
+        await rehearsal.end()
+        assert (await rehearsal.summary("x-1")).status is SummaryStatus.COMPACTED
