@@ -42,6 +42,7 @@ from holdfast.conversation import (
     Command,
     Comment,
     Compact,
+    CompactNow,
     Context,
     Deny,
     EscalateCall,
@@ -1061,6 +1062,14 @@ async def is_summarised(tells: Recorder) -> None:
     stands = partial(Summarized, summary=LONG, boundary=tells.state.seq - 20, **placed, **used)
     await tells.does("a summary stands", lambda state: stands(effect_id=outstanding(state)[0].effect_id))
     await tells.does("the model replies", steps.reply("at the beginning"))
+    await tells.does("Ana asks for a summary", said_by(ANA, lambda _: CompactNow(request_id="y-6")))
+    tells.writer.spec = DAILY
+    await tells.does("it begins, traced", traced_by(4, steps.begin()))
+    by_hand = partial(stands, boundary=tells.state.seq - 3)
+    for number in range(7):  # which brings a snapshot
+        await tells.does("a long message comes", steps.send("x" * 9_900, message_id=f"m-long{number}"))
+        await tells.does("it is withdrawn", steps.withdraw(f"m-long{number}", tells.state.queue[-1].seq, f"y-long{number}"))
+    await tells.does("it stands", lambda state: by_hand(effect_id=outstanding(state)[0].effect_id))
     tells.writer.spec = DESK
 
 
