@@ -9,6 +9,7 @@ from opentelemetry.trace import INVALID_SPAN, Span
 
 from holdfast import traces
 from holdfast.conversation import CancelPending, CancelTurn, Command, End, Resolve, ResolveMany, Revoke, State, Wake
+from holdfast.conversation.ids import is_compaction_id
 from holdfast.conversation.records import events
 from holdfast.conversation.records.commands import TurnPrepared
 from holdfast.persistence import Append
@@ -90,9 +91,9 @@ class TurnTrace:
                     self._span, self._first = self._first, None
                 case events.SuspensionSettled():
                     self._span, self._resumed = self._span or self._resumed, None
-                case events.Compacted() if write.before.turn is None or write.before.turn.compacts:
+                case events.Compacted() if is_compaction_id(event.turn_id, last=write.after.seq):
                     self._end("completed")
-                case events.SummaryFailed() if write.before.turn is None or write.before.turn.compacts:
+                case events.SummaryFailed() if is_compaction_id(event.turn_id, last=write.after.seq):
                     self._end("failed", error=event.reason.value)
                 case events.TurnCompleted():
                     self._end("completed")

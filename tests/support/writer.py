@@ -23,6 +23,7 @@ from holdfast.conversation import (
     CancelTurn,
     Command,
     Comment,
+    CompactNow,
     Decided,
     Decision,
     End,
@@ -350,6 +351,11 @@ def reply(text: str | None = "done", **answer: Any) -> NextCommand:
 def fail_model(error: str = "the model is overloaded", *, reason: FailureReason | None = None, **more: Any) -> NextCommand:
     """The step in which the model call fails for good, unless less can be sent."""
     return lambda state: ModelFailed(effect_id=outstanding(state)[0].effect_id, error=error, reason=reason, **more)
+
+
+def compact(request_id: str | None = None) -> NextCommand:
+    """A request for a summary."""
+    return lambda _: CompactNow(request_id=request_id or uuid.uuid4().hex)
 
 
 def summarize(summary: str = "notes", **more: Any) -> NextCommand:

@@ -2,11 +2,11 @@
 
 import pytest
 from stores import InMemory
-from writer import NextCommand, Writer, begin, call, cancel, end, interrupt, reply, send, start, summarize
+from writer import Writer, begin, call, cancel, compact, end, interrupt, reply, send, start, summarize
 
 from holdfast.client import AsyncClient, ConversationNotFound, InvalidInput
 from holdfast.client.stack_gateway import StackGateway
-from holdfast.conversation import CompactNow, SummaryFailure
+from holdfast.conversation import SummaryFailure
 from holdfast.persistence import MemoryStore
 
 
@@ -27,12 +27,8 @@ async def writer(store):
     return writer
 
 
-def compact(request_id="x-1") -> NextCommand:
-    return lambda _: CompactNow(request_id=request_id)
-
-
 async def test_one_that_stands_says_what_it_saves(conversation, writer):
-    await writer.do(compact(), now=9_000)
+    await writer.do(compact("x-1"), now=9_000)
     assert (await conversation.summary("x-1")).status == "waiting"
     await writer.do(begin(), summarize(boundary=3, tokens_before=900, tokens_after=90))
     found = await conversation.summary("x-1")
@@ -51,7 +47,7 @@ async def test_one_that_stands_says_what_it_saves(conversation, writer):
     ],
 )
 async def test_one_that_does_not_says_why(conversation, writer, steps, status):
-    await writer.do(compact(), *steps)
+    await writer.do(compact("x-1"), *steps)
     found = await conversation.summary("x-1")
     assert (found.status, found.messages) == (status, None)
     assert found.reason == ("refused" if status == "failed" else None)
@@ -60,12 +56,12 @@ async def test_one_that_does_not_says_why(conversation, writer, steps, status):
 async def test_a_turn_that_is_cancelled_before_leaves_it_waiting(conversation, writer):
     await writer.do(send(), begin(), call("lookup"))
     writer.spec = None  # its agent is not known, and so is not refused
-    await writer.do(compact(), cancel())
+    await writer.do(compact("x-1"), cancel())
     assert (await conversation.summary("x-1")).status == "waiting"
 
 
 async def test_turns_and_what_they_used_are_without_it(conversation, writer):
-    await writer.do(compact(), begin(), summarize(boundary=3, input_tokens=70, output_tokens=7))
+    await writer.do(compact("x-1"), begin(), summarize(boundary=3, input_tokens=70, output_tokens=7))
     await writer.do(send(), begin(), reply("It is 7.", input_tokens=30, output_tokens=3))
     first, second = await conversation.turns()
     assert (first.turn_id, second.turn_id) == ("t1", "t2")
