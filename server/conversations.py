@@ -76,6 +76,14 @@ async def tree(asked: Asked) -> Node:
     return seen(asked.caller, await asked.conversation.tree())
 
 
+async def compact(asked: Asked) -> replies.RevokedReply:
+    """Have the oldest messages summarised: at once, or before the turn's next model call. It counts as a message."""
+    key = asked.key or uuid.uuid4().hex
+    await quotas.use(asked.client, asked.caller, asked.path["conversation_id"], key, compacts=True)
+    receipt = await asked.conversation.compact(request_id=key)
+    return replies.RevokedReply(**receipt.model_dump(), request_id=key)
+
+
 async def send(asked: Asked) -> replies.MessageReceiptReply:
     """Send the user's next message; during a turn it queues."""
     key = asked.key or uuid.uuid4().hex
@@ -220,12 +228,7 @@ OPERATIONS = (
         reply=replies.RevokedReply,
         body=bodies.RescheduleBody,
     ),
-    of(
-        verbs.COMPACT,
-        "Have the oldest messages summarised: at once, or before the turn's next model call.",
-        reply=replies.RevokedReply,
-        body=bodies.RequestBody,
-    ),
+    of(verbs.COMPACT, compact, reply=replies.RevokedReply, body=bodies.RequestBody),
     of(verbs.SUMMARY, "What came of a request for a summary."),
     of(verbs.TURNS_PAGE, "A page of the turns, oldest first.", query=bodies.LogPageQuery),
     of(verbs.TURN, "One turn: status, reply or error, and what it used."),

@@ -195,7 +195,9 @@ def routes_of(
     """One route for each path, so that the refusal of another method names all methods of the path."""
     for path in dict.fromkeys(one.path for one in endpoints):
         by_method = {one.method: one for one in endpoints if one.path == path}
-        last = path.replace("/{message_id}", "/{message_id:path}")  # a caller's own id may hold slashes
+        last = path
+        for own in ("message_id", "request_id"):  # a caller's own id may hold slashes
+            last = last.replace(f"/{{{own}}}", f"/{{{own}:path}}")
         route = Route(last, partial(answered, by_method, serving), methods=list(by_method))
         if route.methods is not None and any(one.streams for one in by_method.values()):
             route.methods.discard("HEAD")  # the head of an endless stream would never end

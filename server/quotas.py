@@ -3,22 +3,28 @@
 from holdfast.client import AsyncClient
 from holdfast.client.access import Access
 from holdfast.conversation.ids import digest
-from holdfast.errors import ConversationNotFound, MessageNotFound, QuotaUsedUp
+from holdfast.errors import ConversationNotFound, InvalidInput, MessageNotFound, QuotaUsedUp
 
 from .caller import Caller
 
 
-async def use(client: AsyncClient, caller: Caller, conversation_id: str, message_id: str, *, starts: bool) -> None:
-    """Count a message of a caller; `starts`: it starts a conversation. A message that was accepted before is free."""
+async def use(
+    client: AsyncClient, caller: Caller, conversation_id: str, key: str, *, starts: bool = False, compacts: bool = False
+) -> None:
+    """Count a message of a caller; `starts`: it starts a conversation. What was accepted before, under that key, is free.
+
+    `compacts`: it is a request for a summary, which counts as a message.
+    """
     if caller.key_id is None or caller.quotas is None:
         return
-    request = digest(conversation_id, message_id, "start" if starts else "send")
+    request = digest(conversation_id, key, "start" if starts else "compact" if compacts else "send")
     try:
         await client.access.use(caller.key_id, caller.quotas, request, starts=starts)
     except QuotaUsedUp as used_up:
         try:
-            await client.conversation(conversation_id).message(message_id)
-        except (ConversationNotFound, MessageNotFound):
+            known = client.conversation(conversation_id)
+            await (known.summary(key) if compacts else known.message(key))
+        except (ConversationNotFound, MessageNotFound, InvalidInput):
             raise used_up from None
 
 

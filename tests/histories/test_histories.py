@@ -422,6 +422,7 @@ async def test_what_was_asked_then_and_comes_again_gets_its_first_receipt(store,
         step for step in recorded.steps if "asked" in step.line and step.line["log"]
     ]  # what changed nothing is soon forgotten
     since = {
+        "compact": 10,
         "interrupt": 9,
         "withdraw": 9,
         "reschedule": 9,

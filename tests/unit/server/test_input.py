@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from urllib.parse import quote
 
 import pytest
-from writer import Writer, begin, call, start
+from writer import Writer, begin, call, reply, start
 
 from holdfast.client.access import quotas_of
 from holdfast.server import create_app
@@ -204,3 +204,15 @@ async def test_the_message_of_an_interruption_uses_the_quota_once(guarded, keyed
         assert (problem["code"], problem["quota"]) == ("quota_used_up", "starts_per_day")
     assert waiting.state.seq == seq
     await guarded("POST", f"{PLACE}/interrupt", json={}, headers=headers)  # it sends nothing
+
+
+async def test_a_summary_by_hand_uses_the_quota_of_a_message_once(guarded, keyed, store, stack):
+    headers = await keyed(starts_per_day=1)
+    writer = stack.writers["c-2"] = await Writer.of(store, "c-2")
+    await writer.do(start(message_id="m-1"), begin(), reply("Hi."))
+    place, first = "/v1/conversations/c-2/compact", {**headers, "Idempotency-Key": "x-1"}
+    done = await guarded("POST", place, headers=first)
+    assert await guarded("POST", place, headers=first) == done | {"duplicate": True}
+    problem = await guarded("POST", place, 429, headers={**headers, "Idempotency-Key": "x-2"})
+    assert (problem["code"], problem["quota"]) == ("quota_used_up", "starts_per_day")
+    assert [event.kind for event in writer.events].count("compaction_requested") == 1
