@@ -5,7 +5,7 @@ import re
 from dataclasses import replace
 
 import pytest
-from writer import Writer, begin, call, fail_model, finish, reply, send, start
+from writer import Writer, begin, call, compact, fail_model, finish, reply, send, start
 
 from holdfast.actors.worker.transcripts import Transcripts
 from holdfast.actors.workers import ModelRequest
@@ -232,3 +232,27 @@ async def test_a_log_that_was_set_back_to_before_the_summary_is_read_whole():
     reading = await Transcripts().reading(worker.writer.store, wrong)
     assert reading.first == worker.summaries[-1].messages, "it is read whole, and then dropped"
     assert reading.window(worker.writer.spec).messages == worker.fresh().messages
+
+
+async def test_a_worker_that_begins_anew_makes_the_same_summary_by_hand():
+    worker = await Worker.of(at=1.0)
+    for number in range(20):
+        await worker.turn(f"fact-{number} {LONG}")
+    for again in range(2):
+        await worker.writer.do(reply(LONG), compact(), begin())
+        dues = []
+        for kept in (worker.kept, Transcripts()):
+            reading = await kept.reading(worker.writer.store, worker.request)
+            assert worker.request.compact
+            dues.append(reading.window(worker.writer.spec, by_hand=True).due)
+            verdict = compaction.verdict(
+                ModelReplied(effect_id=worker.request.effect_id, content="notes"), dues[-1], reading.origins
+            )
+        assert dues[0] == dues[1]
+        await worker.writer.do(lambda _, said=verdict: said)
+        assert worker.writer.events[-1].kind == "compacted"
+        assert (worker.writer.state.turn, worker.writer.state.boundary) == (None, verdict.boundary)
+        await worker.writer.do(send("and now?"), begin())
+        assert worker.fresh().messages == (await worker.sent()).messages
+        for number in range(10):
+            await worker.turn(f"fact-{again}{number} {LONG}")

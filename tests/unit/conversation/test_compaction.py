@@ -143,6 +143,41 @@ def test_no_summary_is_due_for_the_last_words_of_a_turn():
     assert window(spec(), messages, {}, "Stop(rounds=1)").due is None
 
 
+def test_by_hand_a_summary_is_due_below_the_threshold_of_the_same_messages():
+    messages, found = until_due(spec(at=0.8))
+    early = spec(at=1.0)
+    assert window(early, messages, {}).due is None
+    asked = window(early, messages, {}, by_hand=True)
+    assert asked.due == found.due
+    assert asked.messages == messages, "nothing is left out before it"
+
+
+def test_by_hand_a_summary_is_due_at_once_behind_one_that_failed():
+    messages, _ = until_due(spec())
+    failed = {len(messages)}
+    assert window(spec(), messages, {}, failed=failed).due is None
+    assert window(spec(), messages, {}, failed=failed, by_hand=True).due is not None
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [[], [user("q")], [user("q"), called("c"), result("c", "x" * 5000)], turns(1)],
+    ids=["nothing", "a question", "an open turn", "a short turn"],
+)
+def test_by_hand_none_is_due_where_it_would_save_too_little(messages):
+    found = window(spec(), messages, {}, by_hand=True)
+    assert found.due is None
+    assert found.messages == window(spec(), messages, {}).messages
+
+
+def test_by_hand_none_is_due_right_behind_another_or_without_compact():
+    messages, found = until_due(spec())
+    compacted = behind(found.due, len(messages))
+    assert window(spec(), messages, {}, compacted=compacted, by_hand=True).due is None
+    of = AgentSpec(name="desk", model="m", context=Context(budget=2000, preview=None))
+    assert window(of, turns(40), {}, by_hand=True).due is None
+
+
 # -- what is sent ------------------------------------------------------------------------------------------------------------
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast import Agent, Compact, Context, tool
+from holdfast import Agent, Approve, Compact, Context, tool
 from holdfast.client import SummaryStatus
 from holdfast.conversation.records.event_base import SummaryFailure
 from holdfast.errors import InvalidInput
@@ -108,7 +108,7 @@ async def test_a_request_that_was_never_made_has_no_summary():
                 await rehearsal.summary(asked)
 
 
-async def test_what_somebody_has_interrupted_is_superseded():
+async def test_a_repeated_request_is_made_once_and_its_summary_stays_what_it_was():
     async with Rehearsal(desk(compact=Compact(at=1.0)), model=model) as rehearsal:
         await talked(rehearsal)
         await rehearsal.compact(request_id="x-1")
@@ -117,3 +117,33 @@ async def test_what_somebody_has_interrupted_is_superseded():
         assert kinds(again).count("compacted") == 1
         await rehearsal.end()
         assert (await rehearsal.summary("x-1")).status is SummaryStatus.COMPACTED
+
+
+async def test_during_a_turn_the_summary_precedes_its_next_model_call():
+    @tool(approval="required")
+    def ship(order: str) -> str:
+        """Ship an order."""
+        return f"shipped {order}"
+
+    def ships(messages):
+        last = messages[-1]
+        if last["role"] == "user" and "Ship it" in str(last["content"]) and not is_asked_for_notes(messages):
+            return call("ship", {"order": "7"}, id="c1", usage=USED)
+        return model(messages)
+
+    terms = Context(budget=8000, compact=Compact(at=1.0))
+    async with Rehearsal(Agent(name="desk", model="m", tools=[ship], context=terms), model=ships) as rehearsal:
+        await talked(rehearsal)
+        held = await rehearsal.send("Ship it.")
+        waits = await rehearsal.compact(request_id="x-1")
+        assert (waits.status, len(waits.prompts)) == ("awaiting_input", len(held.prompts))
+        assert (await rehearsal.summary("x-1")).status is SummaryStatus.WAITING
+        assert (await rehearsal.context()).compacts
+        result = await rehearsal.resolve(waits.pending[0], Approve())
+        # then notes were asked for first, and the call with its result stands behind them
+        notes, after = result.prompts[len(held.prompts) :]
+        assert is_asked_for_notes(notes)
+        assert "holdfast.summary" in after[0]["content"]
+        assert [message["role"] for message in after[-3:]] == ["user", "assistant", "tool"]
+        assert (result.status, (await rehearsal.summary("x-1")).status) == ("idle", SummaryStatus.COMPACTED)
+        assert "compaction_started" not in kinds(result)
