@@ -164,9 +164,10 @@ def _child(event: CallSuspended) -> _Found:
 
 async def _delegated(store: Conversations, state: State) -> list[CallSuspended]:
     """The delegated calls of the present turn, or of the last one, in the order of the log."""
-    turn_id = state.turn.turn_id if state.turn is not None else "" if state.last is None else state.last.turn_id
+    turn = None if state.turn is None or state.turn.compacts else state.turn
+    turn_id = turn.turn_id if turn is not None else "" if state.last is None else state.last.turn_id
     found, before = list[CallSuspended](), state.seq + 1
-    none = not turn_id or (state.turn is not None and not state.turn.delegated)
+    none = not turn_id or (turn is not None and not turn.delegated)
     for _ in range(0 if none else MOST_READS):
         page = await store.read(state.conversation_id, before=before, limit=READ_AT_ONCE)
         for seq, event in reversed(page):

@@ -90,7 +90,7 @@ class Guest:
     def known(self, request: ModelRequest | RunRequest) -> Visited | None:
         """The conversation as its last writer told of it, if that was a guest and no turn can begin after this one."""
         visited = request.visited
-        if visited is None or visited.state.waiting or visited.state.compacting or not self.clock.fresh:
+        if visited is None or visited.state.waiting or visited.state.queue or not self.clock.fresh:
             return None
         return replace(visited, now=self.clock.now())
 

@@ -53,6 +53,32 @@ async def test_a_worker_that_dies_as_it_summarises_loses_nothing(stack, client, 
     assert [message["role"] for message in await conversation.messages()] == ["user", "assistant"] * 2
 
 
+@pytest.mark.parametrize("step", [*BEFORE_ANSWER, *UNRECORDED, *RECORDED])
+async def test_a_worker_that_dies_as_it_summarises_by_hand_loses_nothing(stack, client, store, oracle, traps, step):
+    # given an idle conversation that is below its threshold
+    name = f"by-hand-{step}"
+    conversation = await client.start("writer", f"{stack.scenarios.add(name, 'Done.')} {'z' * 2400}", conversation_id=name)
+    await done(conversation)
+    receipt = await conversation.send("go on")
+    await conversation.wait(after=receipt.seq, timeout_s=WITHIN_S)
+    before = await oracle.at_rest(name)
+    assert summaries(stack, name) == 0
+    # when a worker dies while it summarises
+    traps.arm(step, KILL)
+    receipt = await conversation.compact(request_id="x-1")
+    await traps.sprung(step)
+    state = await conversation.wait(after=receipt.seq, timeout_s=WITHIN_S)
+    # then one summary stands, and the last turn is what it was
+    assert (state.status, state.reply) == (Status.IDLE, "Done.")
+    events = await oracle.at_rest(name)
+    assert events[: len(before)] == before
+    assert [event.kind for event in events[len(before) :]] == ["compaction_requested", "compaction_started", "compacted"]
+    assert events[-1].effect_id == f"c{receipt.seq}.m1"
+    assert summaries(stack, name) == (2 if step in UNRECORDED else 1)
+    assert (await conversation.summary("x-1")).status == "compacted"
+    assert (await conversation.compact(request_id="x-1")).seq == receipt.seq
+
+
 async def test_a_worker_that_froze_as_it_summarised_and_comes_back_after_a_cancellation_changes_nothing(
     stack, client, store, oracle, traps
 ):
