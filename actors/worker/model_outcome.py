@@ -98,7 +98,7 @@ def asked(request: ModelRequest, spec: AgentSpec, reading: Reading) -> tuple[Age
     own = spec if by is None else spec.overridden(by)
     found = reading.window(own, request.stopped, by_hand=request.compact)
     if request.compact and found.due is None:
-        return compaction.failed(effect_id, SummaryFailure.NOTHING, compaction.nothing(own))
+        return compaction.failed(effect_id, SummaryFailure.NOT_ASKED, compaction.nothing(own))
     return (own, found) if found.fits else _overflowing(effect_id, found)
 
 

@@ -49,7 +49,7 @@ def started(draft: Draft, spec: AgentSpec | None, code: str) -> CompactionStarte
     )
 
 
-def give_up(draft: Draft, error: str, reason: SummaryFailure = SummaryFailure.NO_ANSWER) -> None:
+def give_up(draft: Draft, error: str, reason: SummaryFailure) -> None:
     """Record that there is no summary, and why."""
     turn = draft.state.turn
     if turn is not None:

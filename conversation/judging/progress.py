@@ -10,7 +10,7 @@ from holdfast.conversation.ids import child_id, suspension_id
 from holdfast.conversation.log.transcript import PAUSED
 from holdfast.conversation.records.calls import Call, CallStatus
 from holdfast.conversation.records.commands import ModelReplied, RunSuspended
-from holdfast.conversation.records.event_base import FailureReason, Reached
+from holdfast.conversation.records.event_base import FailureReason, Reached, SummaryFailure
 from holdfast.conversation.records.events import (
     CallHeld,
     CallResolved,
@@ -432,7 +432,8 @@ def fail(draft: Draft, error: str, reason: FailureReason | None, *, until: int =
     """Fail the current turn, or the summary that goes on in place of one; `until` is as in `TurnFailed`."""
     turn = draft.state.turn
     if turn is not None and turn.compacts:
-        compacting.give_up(draft, error)
+        unasked = reason in (FailureReason.NO_AGENT, FailureReason.BUDGET_EXCEEDED)
+        compacting.give_up(draft, error, SummaryFailure.NOT_ASKED if unasked else SummaryFailure.NO_ANSWER)
     elif turn is not None:
         draft.emit(TurnFailed(at=draft.now, turn_id=turn.turn_id, error=error, reason=reason, until=until))
 

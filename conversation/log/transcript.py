@@ -121,7 +121,7 @@ class Transcript:
                 self._round = event.calls
             case events.Compacted():
                 self._compact(event)
-            case events.SummaryFailed() if event.reason is not events.SummaryFailure.NOTHING:
+            case events.SummaryFailed() if event.reason is not events.SummaryFailure.NOT_ASKED:
                 self.failed.add(self.settled + len(self._tool_messages()))
             case events.ContextOverflowed():
                 self.refused[self.settled + len(self._tool_messages())] = True

@@ -48,7 +48,7 @@ class FailureReason(StrEnum):
 class SummaryFailure(StrEnum):
     """Why a summary does not stand for the messages of a conversation."""
 
-    NO_ANSWER = "no_answer"  # the model's error, after all retries, or none in time; or no agent, or its Budget is used up
+    NO_ANSWER = "no_answer"  # the model's error, after all retries, or no answer in time
     OVERFLOW = "overflow"  # the messages to summarise have more tokens than the model takes
     TOO_LONG = "too_long"  # it has more tokens than Compact.max_tokens, or more bytes than Limits.reply_bytes
     REFUSED = "refused"  # the provider's filter cut it off
@@ -56,7 +56,7 @@ class SummaryFailure(StrEnum):
     CALLS = "calls"  # the model asked for tools instead
     SAVES_TOO_LITTLE = "saves_too_little"  # the next request would hardly be smaller
     UNUSABLE = "unusable"  # it cannot be recorded
-    NOTHING = "nothing"  # asked for by hand, and too little could be summarised; no model was asked
+    NOT_ASKED = "not_asked"  # no model was, though somebody has: too little to summarise, no agent, or its Budget is used up
 
 
 class Reached(Record):

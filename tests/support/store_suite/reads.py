@@ -95,7 +95,7 @@ LIFE: tuple[tuple[NextCommand, ...], ...] = (
     (cancel(),),
     (compact(),),
     (begin(),),
-    (summarize(failed=SummaryFailure.NOTHING),),
+    (summarize(failed=SummaryFailure.NOT_ASKED),),
     (send("bye"),),
     (begin(),),
     (fail_model(reason=FailureReason.CONTEXT_OVERFLOW, reducible=True),),

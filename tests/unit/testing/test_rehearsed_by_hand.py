@@ -67,7 +67,7 @@ async def test_what_would_save_too_little_asks_no_model():
         result = await rehearsal.compact(request_id="x-1")
         found = await rehearsal.summary("x-1")
         assert len(result.prompts) == len(before.prompts)
-        assert (found.status, found.reason) == (SummaryStatus.FAILED, SummaryFailure.NOTHING)
+        assert (found.status, found.reason) == (SummaryStatus.FAILED, SummaryFailure.NOT_ASKED)
         assert "save too little" in found.error
         usage = await rehearsal.usage()
         assert usage.total.model_calls == 1

@@ -40,7 +40,7 @@ def summary(**more):
     return lambda state: Summarized(effect_id=outstanding(state)[0].effect_id, **said)
 
 
-def failure(reason=SummaryFailure.NOTHING):
+def failure(reason=SummaryFailure.NOT_ASKED):
     return lambda state: Summarized(effect_id=outstanding(state)[0].effect_id, failed=reason, error="too little")
 
 
@@ -112,7 +112,7 @@ def test_without_an_agent_there_is_no_summary(idle):
     idle.do(compact())
     idle.begin(problem="the agent is gone")
     assert [event.kind for event in idle.log[-2:]] == ["compaction_started", "summary_failed"]
-    assert (idle.log[-1].error, idle.status) == ("the agent is gone", Status.IDLE)
+    assert (idle.log[-1].error, idle.log[-1].reason, idle.status) == ("the agent is gone", "not_asked", Status.IDLE)
 
 
 def test_a_budget_that_is_used_up_allows_no_summary_and_a_summary_counts_toward_it(conversations):
@@ -125,7 +125,7 @@ def test_a_budget_that_is_used_up_allows_no_summary_and_a_summary_counts_toward_
     assert conversation.state.spent.tokens == 100
     conversation.do(compact("x-2"))
     conversation.begin()
-    assert (conversation.log[-1].kind, conversation.log[-1].reason) == ("summary_failed", "no_answer")
+    assert (conversation.log[-1].kind, conversation.log[-1].reason) == ("summary_failed", "not_asked")
     assert conversation.status is Status.IDLE
 
 
