@@ -86,8 +86,8 @@ def overrides_that_nobody_looks_at():
     """A turn is asked for as its agent says, whatever its message overrides."""
     asked = model_outcome.asked
 
-    def blind(effect_id, spec, reading, stopped):
-        return asked(effect_id, spec, replace(reading, overrides=None), stopped)
+    def blind(request, spec, reading):
+        return asked(request, spec, replace(reading, overrides=None))
 
     return mock.patch.object(model_outcome, "asked", blind)
 

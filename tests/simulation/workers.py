@@ -10,7 +10,7 @@ from holdfast.actors.worker import model_outcome
 from holdfast.actors.worker.app_runtime import agent_of
 from holdfast.actors.worker.model_answer import AnswerCall
 from holdfast.actors.worker.worker import Worker
-from holdfast.conversation import ModelFailed
+from holdfast.conversation import ModelFailed, Summarized
 from holdfast.redaction import PLAIN
 from holdfast.registry.messages import Messages
 
@@ -40,7 +40,7 @@ class SimWorker(Worker):
         return self._given
 
     async def _model(self, store, app, request, spec, reading, *, rules):
-        if isinstance(found := model_outcome.asked(request.effect_id, spec, reading, request.stopped), ModelFailed):
+        if isinstance(found := model_outcome.asked(request, spec, reading), ModelFailed | Summarized):
             return found
         asking, messages = model_outcome.to_send(*found)
         self._world.ledger.requested(request, asking, messages)
