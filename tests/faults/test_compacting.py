@@ -53,11 +53,12 @@ async def test_a_worker_that_dies_as_it_summarises_loses_nothing(stack, client, 
     assert [message["role"] for message in await conversation.messages()] == ["user", "assistant"] * 2
 
 
-@pytest.mark.parametrize("step", [*BEFORE_ANSWER, *UNRECORDED, *RECORDED])
+@pytest.mark.parametrize("step", [*BEFORE_ANSWER, *UNRECORDED, Step.MODEL_4_RECORDED])
 async def test_a_worker_that_dies_as_it_summarises_by_hand_loses_nothing(stack, client, store, oracle, traps, step):
     # given an idle conversation that is below its threshold
     name = f"by-hand-{step}"
-    conversation = await client.start("writer", f"{stack.scenarios.add(name, 'Done.')} {'z' * 2400}", conversation_id=name)
+    text = f"{stack.scenarios.add(name, 'Done.', 'Done.')} {'z' * 2400}"
+    conversation = await client.start("writer", text, conversation_id=name)
     await done(conversation)
     receipt = await conversation.send("go on")
     await conversation.wait(after=receipt.seq, timeout_s=WITHIN_S)
