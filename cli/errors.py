@@ -38,7 +38,7 @@ _BAD = (
     known.ConversationEnded,
     known.CipherMissing,
 )
-_MISSING = (known.ConversationNotFound, known.TurnNotFound, known.MessageNotFound)
+_MISSING = (known.ConversationNotFound, known.TurnNotFound, known.MessageNotFound, known.SummaryNotFound)
 _AWAY = (known.StoreUnavailable, known.ClusterStopped, known.ClusterUnavailable, known.OutcomeUnknown)
 _CODES: dict[ExitCode, tuple[type[HoldfastError], ...]] = {
     ExitCode.BAD_INPUT: (*_BAD, *_MISSING),

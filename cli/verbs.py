@@ -20,6 +20,7 @@ from holdfast.conversation.terms.parts import FilePart, ImagePart, TextPart
 from holdfast.errors import ConversationNotFound, InvalidInput, InvalidMessage, StoreError
 
 from .display import Said, clean, clean_block, span, tell
+from .errors import ExitCode
 from .hints import command, paused, whose
 from .options import ConversationId, Key, OfConversation, Suspension, Where, chosen, seconds_of, words_of
 from .session import Reached, within
@@ -51,7 +52,7 @@ def verb(*, key: str = "", before: Callable[[dict[str, Any]], None] | None = Non
             said = within(where, partial(asking, **given))
             data = said.data if isinstance(said.data, Mapping) else said.data.model_dump(mode="json")
             keyed = {**data, **({key: given[key]} if key else {})}
-            return Said(keyed, said.shown, said.note, indent=None)
+            return said._replace(data=keyed, indent=None)
 
         _, *parameters = inspect.signature(asking).parameters.values()
         where = inspect.Parameter("where", inspect.Parameter.POSITIONAL_ONLY, annotation=Where)
@@ -182,7 +183,7 @@ async def interrupt(
 ) -> Said:
     """Cancel the current turn and what is queued, and go on with a message, if one is given."""
     done = await on.client.conversation(conversation).interrupt(text, origin=origin, request_id=request_id)
-    what = "There was no turn to cancel" if done.turn_id is None else f"Turn {done.turn_id} is cancelled"
+    what = "There was no turn to cancel" if done.turn_id is None else f"{_named(done.turn_id)} is cancelled"
     gone = f"; superseded: {', '.join(done.superseded)}" if done.superseded else ""
     then = "" if text is None else f"; message {request_id} {'was recorded before' if done.duplicate else 'is recorded'}"
     return Said(done, [f"{what}{gone}{then} (request {request_id} to {done.conversation_id})."])
@@ -220,6 +221,14 @@ def _waiting(one: QueuedMessage, now: int) -> str:
     return f"{one.message_id}  {when}, priority {one.priority}, from {one.origin}: {text}"
 
 
+def _named(turn_id: str) -> str:
+    """A turn, or a summary in place of one, as the subject of a sentence."""
+    return f"{'The summary' if turn_id.startswith('c') else 'Turn'} {turn_id}"
+
+
+_GOOD = frozenset({SummaryStatus.WAITING, SummaryStatus.COMPACTED})
+
+
 @verb(key="request_id")
 async def compact(
     on: Reached,
@@ -230,9 +239,9 @@ async def compact(
 ) -> Said:
     """Have the oldest messages summarised, whatever the agent's threshold: at once, or before the turn's next model call."""
     found = on.client.conversation(conversation)
-    receipt = await found.compact(request_id=request_id)
+    await found.compact(request_id=request_id)
     if wait > 0:
-        await found.wait(after=receipt.seq, timeout_s=wait)
+        await found.wait(timeout_s=wait)
     summary = await found.summary(request_id or "")
     match summary.status:
         case SummaryStatus.COMPACTED:
@@ -241,10 +250,11 @@ async def compact(
         case SummaryStatus.FAILED:
             said = f"{conversation} has not been summarised: {clean(summary.error or '')} ({summary.reason})"
         case SummaryStatus.WAITING:
-            said = f"The summary of {conversation} waits for its next model call"
+            said = f"The summary of {conversation} is not made yet"
         case _:
             said = f"The summary of {conversation} was {summary.status}"
-    return Said({"conversation_id": conversation, **summary.model_dump()}, [f"{said} (request {request_id})."])
+    code = ExitCode.DONE if summary.status in _GOOD else ExitCode.FAILED
+    return Said({"conversation_id": conversation, **summary.model_dump()}, [f"{said} (request {request_id})."], code=code)
 
 
 @verb()
@@ -292,7 +302,7 @@ async def cancel(
     elif pending:
         what = f"Cancelled in turn {done.turn_id}, which goes on: {calls}"
     else:
-        what = f"Turn {done.turn_id} is cancelled" + (f", with {calls}" if calls else "")
+        what = f"{_named(done.turn_id)} is cancelled" + (f", with {calls}" if calls else "")
     if done.running:
         what += f"; {', '.join(done.running)} still runs"
     before = "; this was recorded before" if done.duplicate else ""

@@ -4,7 +4,7 @@ from typing import Any
 
 from pydantic import Field
 
-from holdfast.conversation import AgentSpec
+from holdfast.conversation import AgentSpec, State
 from holdfast.conversation.log.transcript import Transcript
 from holdfast.conversation.window import LeftOut, window
 from holdfast.persistence import Store
@@ -34,6 +34,13 @@ class ContextView(Result):
     )
 
 
+async def published_spec(store: Store, state: State) -> AgentSpec | None:
+    """The spec of a conversation's agent as it is published, if it is."""
+    record = await store.app(state.app)
+    digest = None if record is None else record.agents.get(state.agent)
+    return None if digest is None else await store.spec(digest)
+
+
 async def context_view(store: Store, conversation_id: str) -> ContextView:
     """See `Conversation.context`."""
     state = await store.load(conversation_id)
@@ -41,12 +48,7 @@ async def context_view(store: Store, conversation_id: str) -> ContextView:
     while page := await store.read(conversation_id, after=transcript.seq, limit=READ_AT_ONCE):
         for seq, event in page:
             transcript.add(seq, event)
-    if state.turn is not None:
-        digest: str | None = state.turn.spec_digest
-    else:
-        record = await store.app(state.app)
-        digest = record.agents.get(state.agent) if record is not None else None
-    spec = await store.spec(digest) if digest is not None else None
+    spec = await (published_spec(store, state) if state.turn is None else store.spec(state.turn.spec_digest))
     spec = spec or AgentSpec(name=state.agent, model="")
     by = transcript.overrides if state.turn is not None else None
     stopped = "" if state.turn is None or state.turn.stopping is None else state.turn.stopping.detail

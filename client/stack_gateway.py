@@ -24,6 +24,7 @@ from . import links, verbs
 from .agents import AgentRow
 from .audit import lines, report
 from .batches import resolve_each
+from .context_view import published_spec
 from .filters import CALLS, filtered
 from .gateway import Gateway
 from .list_feed import ListFeed, list_events
@@ -264,11 +265,7 @@ async def _sent(verb: Verb[R], gateway: StackGateway, *, conversation_id: str, o
 
 
 async def _published(store: Store, conversation_id: str) -> AgentSpec | None:
-    """The published spec of a conversation's agent, if there is one."""
-    state = await store.load(conversation_id)
-    record = await store.app(state.app)
-    digest = None if record is None else record.agents.get(state.agent)
-    return None if digest is None else await store.spec(digest)
+    return await published_spec(store, await store.load(conversation_id))
 
 
 async def _resolve(

@@ -57,11 +57,11 @@ async def shown(
         reply = reply_of(answer) if isinstance(answer, ModelAnswered) else None
     error = end.error if isinstance(end, TurnFailed) else None
     views = await store.pending_in(state, known=followed) if waits else []
-    turn_id = state.turn.turn_id if state.turn is not None else (last.turn_id if last is not None else None)
+    turn = state.turn if state.turn is not None and not state.turn.compacts else last
     return ConversationState(
         conversation_id=name,
         status=state.status if quarantine is None else Status.QUARANTINED,
-        turn_id=turn_id,
+        turn_id=None if turn is None else turn.turn_id,
         reply=reply,
         value=_value(answer, end) if entries else None,
         error=error if quarantine is None else quarantine.reason,

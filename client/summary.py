@@ -9,9 +9,10 @@ from holdfast.conversation.ids import is_compaction_id
 from holdfast.conversation.records import events
 from holdfast.conversation.records.idempotency import IdempotencyRecord, request_key
 from holdfast.conversation.terms.context import check_compacts
-from holdfast.errors import InvalidInput
+from holdfast.errors import SummaryNotFound
 from holdfast.persistence import Conversations, Store
 
+from .context_view import published_spec
 from .results import Result
 from .turns import READ_AT_ONCE, READ_FIRST
 
@@ -45,7 +46,7 @@ async def summary_of(store: Conversations, conversation_id: str, request_id: str
     record = await _asked(store, conversation_id, request_id)
     if record is None:
         await store.load(conversation_id)  # which says whether there is a conversation at all
-        raise InvalidInput("request_id", f"no summary was asked for under {request_id!r}", "give the request_id of compact()")
+        raise SummaryNotFound(conversation_id, request_id)
     seq, limit = record.seq, READ_FIRST
     found = Summary(request_id=request_id, accepted_at=record.at, status=SummaryStatus.WAITING)
     while page := await store.read(conversation_id, after=seq, limit=limit):
@@ -66,8 +67,8 @@ def _came_of_it(seq: int, event: Event) -> dict[str, object] | None:
             return {"status": SummaryStatus.FAILED, "reason": event.reason, "error": event.error}
         case events.InputSuperseded():
             return {"status": SummaryStatus.SUPERSEDED}
-        case events.TurnCancelled() if is_compaction_id(event.turn_id, last=seq):
-            return {"status": SummaryStatus.CANCELLED}
+        case events.TurnCancelled() if is_compaction_id(event.turn_id, last=seq) and event.request_id is not None:
+            return {"status": SummaryStatus.CANCELLED}  # without an id it is part of an interruption or an end, which follows
         case events.Ended():
             return {"status": SummaryStatus.DROPPED}
         case _:
@@ -82,9 +83,7 @@ async def check_declared(store: Store, conversation_id: str, request_id: str) ->
     state = await store.load(conversation_id)
     if state.turn is not None or state.ended or await _asked(store, conversation_id, request_id) is not None:
         return
-    record = await store.app(state.app)
-    digest = None if record is None else record.agents.get(state.agent)
-    spec = None if digest is None else await store.spec(digest)
+    spec = await published_spec(store, state)
     if spec is not None:
         check_compacts(spec.name, spec.context)
 

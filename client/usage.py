@@ -21,7 +21,8 @@ READ_AT_ONCE = 500
 USD_DIGITS = 9
 MOST_ENTRIES = 50_000
 """After so many entries of logs a page of conversations ends."""
-UNANSWERED = tuple(map(events.SummaryFailure, ("no_answer", "overflow", "unusable", "not_asked")))
+_FAILED = events.SummaryFailure
+UNANSWERED = (_FAILED.NO_ANSWER, _FAILED.OVERFLOW, _FAILED.UNUSABLE, _FAILED.NOT_ASKED)
 """Why summaries failed that were not paid for, as far as is known."""
 MOST_ROWS = 200
 """The most rows of a report; further names, which a model may make up, share the row `other`."""

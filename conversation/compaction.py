@@ -34,7 +34,10 @@ CUT_OFF = "the summary was cut off at the model's token limit (Compact.max_token
 FILTERED = "the provider's filter cut the summary off"
 HARDLY_SMALLER = "with a summary of about {} tokens, the messages of the next request have hardly fewer than {}"
 UNDECLARED = "the agent {!r} has no Compact"
-TOO_LITTLE = "a summary would save too little: what the model has answered already has too few tokens"
+TOO_LITTLE = (
+    "nothing that may be summarised would save enough: not what the model has not answered yet, the last messages "
+    "(Compact.keep), and what a summary stands for already"
+)
 _UNANSWERED: Mapping[FailureReason | None, SummaryFailure] = {
     FailureReason.CONTEXT_OVERFLOW: SummaryFailure.OVERFLOW,
     FailureReason.REPLY_BYTES: SummaryFailure.TOO_LONG,

@@ -14,6 +14,7 @@ from holdfast.conversation.records.calls import PendingView
 from holdfast.conversation.records.event_base import Used
 from holdfast.conversation.records.events import (
     CallSuspended,
+    CompactionRequested,
     Ended,
     MessageAccepted,
     ModelAnswered,
@@ -224,7 +225,8 @@ class Append:
 
 
 def _standing_still(event: Event) -> bool:
-    return isinstance(event, MessageAccepted | NothingCancelled) or (isinstance(event, RunScheduled) and event.attempt > 1)
+    asks = isinstance(event, MessageAccepted | CompactionRequested | NothingCancelled)
+    return asks or (isinstance(event, RunScheduled) and event.attempt > 1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -157,6 +157,15 @@ class TurnNotFound(HoldfastError, http_code=404):
     turn_id: str
 
 
+class SummaryNotFound(HoldfastError, http_code=404):
+    """No summary of the conversation was asked for under that `request_id`."""
+
+    template = "conversation {0!r} was never asked for a summary {1!r}; to ask again with the same request_id is safe"
+
+    conversation_id: str
+    request_id: str
+
+
 class MessageNotFound(HoldfastError, http_code=404):
     """The conversation was never sent a message of that id. After an `OutcomeUnknown`, send it again with the same id."""
 
@@ -197,14 +206,14 @@ class Quarantined(HoldfastError, http_code=409):
 
 
 class QueueFull(HoldfastError, http_code=429):
-    """The agent's `Limits.queued` is reached; the message was not accepted.
+    """The agent's `Limits.queued` is reached; the message, or the request for a summary, was not accepted.
 
     Wait until a turn has begun (`wait`), then send it again with the same id; or cancel the turn, or raise `Limits.queued`.
     """
 
     template = (
-        "conversation {0!r}: {1} messages wait for their turn, and no more may (Limits.queued); wait until one has begun, then "
-        "send this one again"
+        "conversation {0!r}: {1} messages wait for their turn, or requests for a summary, and no more may (Limits.queued); "
+        "wait until one has begun, then send this one again"
     )
 
     conversation_id: str

@@ -3,7 +3,7 @@
 from holdfast.client import AsyncClient
 from holdfast.client.access import Access
 from holdfast.conversation.ids import digest
-from holdfast.errors import ConversationNotFound, InvalidInput, MessageNotFound, QuotaUsedUp
+from holdfast.errors import ConversationNotFound, MessageNotFound, QuotaUsedUp, SummaryNotFound
 
 from .caller import Caller
 
@@ -24,7 +24,7 @@ async def use(
         try:
             known = client.conversation(conversation_id)
             await (known.summary(key) if compacts else known.message(key))
-        except (ConversationNotFound, MessageNotFound, InvalidInput):
+        except (ConversationNotFound, MessageNotFound, SummaryNotFound):
             raise used_up from None
 
 

@@ -2,6 +2,7 @@
 
 from holdfast import metrics
 from holdfast.conversation import State
+from holdfast.conversation.ids import is_compaction_id
 from holdfast.conversation.records import events
 from holdfast.counting import Counts
 from holdfast.errors import Fenced, HoldfastError, StaleCall
@@ -43,6 +44,8 @@ class Counted:
                         counts.add(metrics.STOPPED, agent, event.stopped.value)
                 case events.TurnFailed():
                     counts.add(metrics.TURNS, agent, event.reason.value if event.reason is not None else "failed")
+                case events.TurnCancelled() if is_compaction_id(event.turn_id, last=write.after.seq):
+                    counts.add(metrics.SUMMARIES, agent, "cancelled")
                 case events.TurnCancelled():
                     counts.add(metrics.TURNS, agent, "cancelled")
                 case _:

@@ -8,7 +8,7 @@ work in it are not.
 from opentelemetry.trace import INVALID_SPAN, Span
 
 from holdfast import traces
-from holdfast.conversation import CancelPending, CancelTurn, Command, End, Resolve, ResolveMany, Revoke, State, Wake
+from holdfast.conversation import CancelPending, CancelTurn, Command, End, Event, Resolve, ResolveMany, Revoke, State, Wake
 from holdfast.conversation.ids import is_compaction_id
 from holdfast.conversation.records import events
 from holdfast.conversation.records.commands import TurnPrepared
@@ -76,9 +76,7 @@ class TurnTrace:
 
     def written(self, write: Append) -> None:
         """Begin and end the turn's spans by the events of a durable write."""
-        ended = any(
-            isinstance(event, events.TurnCompleted | events.TurnFailed | events.TurnCancelled) for event in write.events
-        )
+        ended = any(_ends(event, write.after.seq) for event in write.events)
         if self._visited is not None and write.events and (ended or not write.after.busy):
             before = write.before
             named = before.present_turn_id or ""
@@ -91,9 +89,9 @@ class TurnTrace:
                     self._span, self._first = self._first, None
                 case events.SuspensionSettled():
                     self._span, self._resumed = self._span or self._resumed, None
-                case events.Compacted() if is_compaction_id(event.turn_id, last=write.after.seq):
+                case events.Compacted() if _ends(event, write.after.seq):
                     self._end("completed")
-                case events.SummaryFailed() if is_compaction_id(event.turn_id, last=write.after.seq):
+                case events.SummaryFailed() if _ends(event, write.after.seq):
                     self._end("failed", error=event.reason.value)
                 case events.TurnCompleted():
                     self._end("completed")
@@ -170,3 +168,10 @@ def _caller(command: Command | None) -> str | None:
     return (
         command.traceparent if isinstance(command, Resolve | ResolveMany | CancelPending | CancelTurn | Revoke | End) else None
     )
+
+
+def _ends(event: Event, last: int) -> bool:
+    """Whether an event ends a turn, or a summary between turns; `last` is the place of the last event."""
+    if isinstance(event, events.Compacted | events.SummaryFailed):
+        return is_compaction_id(event.turn_id, last=last)
+    return isinstance(event, events.TurnCompleted | events.TurnFailed | events.TurnCancelled)

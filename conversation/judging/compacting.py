@@ -11,6 +11,7 @@ from holdfast.conversation.records.state import State
 from holdfast.conversation.terms.context import check_compacts
 from holdfast.conversation.terms.spec import AgentSpec
 from holdfast.conversation.text import jsontext
+from holdfast.errors import QueueFull
 
 from .judgement import Draft, Judgement, drafted
 from .table import LATE
@@ -25,11 +26,13 @@ _PLACED = ("boundary", "messages", "asked_at", "tokens_before", "tokens_after")
 def requested(state: State, command: CompactNow) -> Judgement:
     """Accept a request for a summary: of the turn that goes on, before its next model call; else by itself.
 
-    While one waits or is under way, another request waits for the same summary. The spec of a turn that is over says nothing of
-    the agent as it is published by now.
+    While one waits or is under way, another request waits for the same summary, as many as `Limits.queued` allows. The spec of
+    a turn that is over says nothing of the agent as it is published by now.
     """
     if state.turn is not None and command.spec is not None:
         check_compacts(command.spec.name, command.spec.context)
+    if state.compact_requests >= command.limits.queued:
+        raise QueueFull(state.conversation_id, state.compact_requests)
     draft = Draft(state, command)
     about = {"request_id": command.request_id, "principal": command.principal}
     return draft.done(draft.receipt(draft.emit(CompactionRequested(at=command.now, **about))))
@@ -49,18 +52,18 @@ def started(draft: Draft, spec: AgentSpec | None, code: str) -> CompactionStarte
     )
 
 
-def give_up(draft: Draft, error: str, reason: SummaryFailure) -> None:
-    """Record that there is no summary, and why."""
+def give_up(draft: Draft, error: str, reason: SummaryFailure, **used: Any) -> None:
+    """Record that there is no summary, why, and what an answer in place of one used."""
     turn = draft.state.turn
     if turn is not None:
         about = {"turn_id": turn.turn_id, "effect_id": turn.model_effect_id}
-        draft.emit(SummaryFailed(at=draft.now, **about, reason=reason, error=jsontext.clean(error)))
+        draft.emit(SummaryFailed(at=draft.now, **about, **used, reason=reason, error=jsontext.clean(error)))
 
 
 def not_summarised(state: State, command: ModelReplied) -> Judgement:
     """Record that a model call that was to summarise, and nothing else, has come to something else."""
     draft = drafted(state, command)
-    give_up(draft, ANSWERED, SummaryFailure.UNUSABLE)
+    give_up(draft, ANSWERED, SummaryFailure.UNUSABLE, **_used(command))
     return draft.done()
 
 
@@ -73,7 +76,7 @@ def summarized(state: State, command: Summarized) -> Judgement:
         return Judgement(ignored=LATE.why)
     draft, summary = drafted(state, command), jsontext.clean(command.summary)
     said: dict[str, Any] = {"at": command.now, "turn_id": state.turn.turn_id, "effect_id": command.effect_id}
-    said |= {name: getattr(command, name) for name in MEASURED} | {"model": jsontext.clean(command.model)}
+    said |= _used(command)
     reason, error = _problem(state, command, summary)
     if reason is None:
         placed = {name: getattr(command, name) for name in _PLACED}
@@ -81,6 +84,10 @@ def summarized(state: State, command: Summarized) -> Judgement:
     else:
         draft.emit(SummaryFailed(**said, reason=reason, error=jsontext.clean(error)))
     return draft.done()
+
+
+def _used(answer: ModelReplied | Summarized) -> dict[str, Any]:
+    return {name: getattr(answer, name) for name in MEASURED} | {"model": jsontext.clean(answer.model)}
 
 
 def _problem(state: State, command: Summarized, summary: str) -> tuple[SummaryFailure | None, str]:

@@ -48,7 +48,10 @@ class Cancelled(Record):
     """The calls that a cancellation cancelled, and their turn."""
 
     conversation_id: str
-    turn_id: str | None = Field(default=None, description="The turn of the calls; None if there was nothing to cancel.")
+    turn_id: str | None = Field(
+        default=None,
+        description="The turn of the calls, or the id of a summary in place of one; None if there was nothing to cancel.",
+    )
     calls: tuple[str, ...] = Field(default=(), description="The ids of the calls that were cancelled.")
     duplicate: bool = Field(default=False, description="Whether the cancellation was recorded before, under the same key.")
     running: tuple[str, ...] = Field(
@@ -65,7 +68,9 @@ class Interrupted(Record):
     conversation_id: str
     seq: int = Field(description="The place in the log of the event that records its message, or else the interruption.")
     accepted_at: int = Field(description="The time of that event, in integer milliseconds UTC.")
-    turn_id: str | None = Field(default=None, description="The turn that was cancelled; None if there was none.")
+    turn_id: str | None = Field(
+        default=None, description="The turn that was cancelled, or the id of a summary in place of one; None if there was none."
+    )
     cancelled: tuple[str, ...] = Field(default=(), description="The ids of the calls that were cancelled.")
     superseded: tuple[str, ...] = Field(default=(), description="The ids of the messages that are never answered.")
     epoch: int = Field(default=0, description="How often the conversation has been interrupted, this time included.")

@@ -21,6 +21,9 @@ from holdfast.conversation.terms.stopping import MOST_ANSWERS, MOST_COMPARED
 
 from .auditing import shown_digest
 
+_SERVED: dict[str, object] = {"compacting": 0, "compact_requests": 0}
+"""Behind a summary, or its end, nobody waits for one."""
+
 
 def evolve(state: State, event: Event) -> State:
     """The state after the event, which directly follows everything folded so far."""
@@ -116,7 +119,7 @@ def _apply(state: State, event: Event) -> State:  # noqa: C901, PLR0911, PLR0912
         case events.PendingCancelled() | events.NothingCancelled():
             return state
         case events.Ended():
-            return state.model_copy(update={"ended": True, "queue": (), "delayed": (), "compacting": 0})
+            return state.model_copy(update={"ended": True, "queue": (), "delayed": (), **_SERVED})
         case _:
             assert_never(event)
 
@@ -185,10 +188,10 @@ def _turn_started(state: State, event: events.TurnStarted) -> State:
 
 def _compaction_requested(state: State) -> State:
     """The state in which a summary waits; a further request is served with the one that waits or is under way."""
-    if state.compacting:
-        return state
-    seq = state.seq + 1
-    return _with_input(state, Queued(seq=seq, priority=0)).model_copy(update={"compacting": seq})
+    if not state.compacting:
+        seq = state.seq + 1
+        state = _with_input(state, Queued(seq=seq, priority=0)).model_copy(update={"compacting": seq})
+    return state.model_copy(update={"compact_requests": state.compact_requests + 1})
 
 
 def _compaction_started(state: State, event: events.CompactionStarted) -> State:
@@ -200,7 +203,7 @@ def _compaction_started(state: State, event: events.CompactionStarted) -> State:
 def _compaction_over(state: State) -> State:
     """The state in which no summary is asked for; what went on for that alone is over, and the last turn stays what it was."""
     if state.compacting:
-        state = _without_input(state, {state.compacting}).model_copy(update={"compacting": 0})
+        state = _without_input(state, {state.compacting}).model_copy(update=_SERVED)
     return state.model_copy(update={"turn": None}) if state.turn is not None and state.turn.compacts else state
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from holdfast.conversation.ids import is_compaction_id
 from holdfast.conversation.records import events
 from holdfast.conversation.records.events import CallResolved, Event, MessageAccepted, ModelAnswered, RequestedCall
 from holdfast.conversation.terms.overrides import Overrides
@@ -70,7 +71,7 @@ class Transcript:
             if the provider said so.
         overrides: Those of the message that the present or last turn answers, if it has any.
         compacted: The last summary; the messages stay whole.
-        failed: The places behind which a summary has failed since: how many messages there were.
+        failed: The places behind which a summary has failed since that nobody had asked for: how many messages there were.
         refused: The places at which a provider has refused a request for its length since (True), and at which the turn of such
             a request was over (False).
         origins: By the place of a message of somebody, or of an answer: the `seq` of the log entry with which it came, and the
@@ -85,6 +86,7 @@ class Transcript:
         self.compacted: Compaction | None = None
         self.failed: set[int] = set()
         self.refused: dict[int, bool] = {}
+        self._by_hand = False
         self.origins: dict[int, tuple[int, int]] = {}
         self.first = 0
         self._asked: dict[int, dict[str, Any]] = {}
@@ -107,6 +109,7 @@ class Transcript:
             case events.InputJoined():
                 self._ask(taken_up(event))
             case events.InputSuperseded():
+                self._by_hand = False
                 for message in event.message_seqs:
                     self._forget(message)
             case events.InputWithdrawn():
@@ -119,10 +122,10 @@ class Transcript:
                 self._messages.append(_assistant(event))
                 self._messages += told_of(event)
                 self._round = event.calls
-            case events.Compacted():
-                self._compact(event)
-            case events.SummaryFailed() if event.reason is not events.SummaryFailure.NOT_ASKED:
-                self.failed.add(self.settled + len(self._tool_messages()))
+            case events.CompactionRequested():
+                self._by_hand = True
+            case events.Compacted() | events.SummaryFailed() | events.TurnCancelled():
+                self._summary_over(event)
             case events.ContextOverflowed():
                 self.refused[self.settled + len(self._tool_messages())] = True
             case CallResolved():
@@ -149,6 +152,15 @@ class Transcript:
         for seq in seqs:
             self.origins[self.settled] = self.seq, seq
             self._messages.append({"role": "user", "content": in_chat_format(self._queued.pop(seq))})
+
+    def _summary_over(self, event: events.Compacted | events.SummaryFailed | events.TurnCancelled) -> None:
+        if isinstance(event, events.TurnCancelled) and not is_compaction_id(event.turn_id, last=self.seq):
+            return
+        if isinstance(event, events.SummaryFailed) and not self._by_hand:
+            self.failed.add(self.settled + len(self._tool_messages()))
+        if isinstance(event, events.Compacted):
+            self._compact(event)
+        self._by_hand = False
 
     def _compact(self, event: events.Compacted) -> None:
         found = (place for place, (_, seq) in self.origins.items() if seq == event.asked_at)

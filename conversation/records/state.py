@@ -187,7 +187,8 @@ class State(Record):
     of the audit chain, empty before its first link. `attended` says whether there is a person to ask. `parent` is the wait that
     it was started for, if any. The last summary is at `compacted_at` in the log, for all messages up to `boundary` (0: none).
     `spent` is what turns have used whose agent has a budget for each conversation. `compacting` is the `seq` of the request
-    for a summary that waits or is under way (0: none): it stands in the queue until then, and the next model call serves it.
+    for a summary that waits or is under way (0: none): it stands in the queue until then, and the next model call serves all
+    `compact_requests`.
     """
 
     conversation_id: str
@@ -212,6 +213,7 @@ class State(Record):
     compacted_at: int = 0
     spent: Spent = Spent()
     compacting: int = 0
+    compact_requests: int = 0
 
     @property
     def status(self) -> Status:

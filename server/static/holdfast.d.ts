@@ -211,7 +211,7 @@ export interface Heard {
 /** What a cancellation really cancelled. */
 export interface Cancelled {
   conversation_id: string;
-  /** The turn of the calls; null if there was nothing to cancel. */
+  /** The turn of the calls, or the id of a summary in place of one; null if there was nothing to cancel. */
   turn_id: string | null;
   /** The ids of the calls that were cancelled. */
   calls: string[];
@@ -230,7 +230,7 @@ export interface Interrupted {
   seq: number;
   /** The time of that event, in integer milliseconds UTC. */
   accepted_at: number;
-  /** The turn that was cancelled; null if there was none. */
+  /** The turn that was cancelled, or the id of a summary in place of one; null if there was none. */
   turn_id: string | null;
   /** The ids of the calls that were cancelled. */
   cancelled: string[];

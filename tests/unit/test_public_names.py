@@ -27,7 +27,7 @@ PUBLIC = {
         QueuedMessage QuotaUsedUp
         Receipt Redispatch Report Retain Review ReviewVerdict Rule RuleCheck Rules RunningCall Scope ServerRefused
         ServerUnavailable Slack StaleCall StaleReason Status Stop StopReason StoreError StoreUnavailable
-        Summary SummaryStatus Suspend
+        Summary SummaryNotFound SummaryStatus Suspend
         SuspensionKind Target TextPart TooManyClients Tool ToolContext ToolRow Turn TurnContext TurnNotFound TurnPage
         TurnStats TurnStatus Unattended UnattendedCall Undelivered UnsupportedServer Usage UsageBy UsageReport
         UsageRow Wait
@@ -87,7 +87,7 @@ PUBLIC = {
         PendingCall Principal
         Proof Quarantined Question QueueFull QueuedMessage QuotaUsedUp Receipt Redispatch Review ReviewVerdict
         RuleCheck RunningCall Scope ServerRefused ServerUnavailable StaleCall StaleReason Status StopReason StoreError
-        StoreUnavailable Summary SummaryStatus SuspensionKind Target TextPart TooManyClients ToolRow Turn
+        StoreUnavailable Summary SummaryNotFound SummaryStatus SuspensionKind Target TextPart TooManyClients ToolRow Turn
         TurnNotFound TurnPage TurnStatus
         Undelivered Usage UsageBy UsageReport UsageRow Wait When WrongCluster WrongStore
     """,

@@ -4,13 +4,13 @@ import asyncio
 
 import pytest
 from hosted import GATED, START, FakeWorkers, activated, stored, until, wall_ms
-from writer import call, reply, resolve
+from writer import call, compact, reply, resolve
 
 from holdfast import metrics
 from holdfast.actors.answers import Hosted
 from holdfast.actors.host import Host
 from holdfast.actors.telling import tell
-from holdfast.conversation import Approve, Deny, FailureReason, ModelFailed, Status
+from holdfast.conversation import Approve, CancelTurn, Deny, FailureReason, ModelFailed, Status
 from holdfast.conversation.terms.delegation import Ancestor, Parent
 from holdfast.counting import Counts, families
 from holdfast.errors import StaleCall
@@ -45,6 +45,19 @@ async def test_a_turn_is_counted_as_it_is_written_and_a_decision_with_how_long_i
     assert sum(values(counts, metrics.WAIT)["desk", "approval"].buckets) == 1
     assert values(counts, metrics.TURNS) == {("desk", "completed"): 1}
     assert sum(values(counts, metrics.STALE).values()) == 1
+
+
+async def test_a_summary_that_is_cancelled_is_no_turn():
+    store, workers, counts = await stored(GATED), FakeWorkers(reply("done")), Counts()
+    activation = await activated(store, workers, counts=counts)
+    await activation.ask(START)
+    idle = await until(store, lambda state: state.status is Status.IDLE)
+    await activation.ask(compact()(idle))
+    await until(store, lambda state: state.turn is not None and state.turn.compacts)
+    await activation.ask(CancelTurn(request_id="x-1"))
+
+    assert values(counts, metrics.TURNS) == {("desk", "completed"): 1}
+    assert values(counts, metrics.SUMMARIES) == {("desk", "cancelled"): 1}
 
 
 async def test_a_turn_that_failed_is_counted_by_why():

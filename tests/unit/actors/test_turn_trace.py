@@ -7,13 +7,14 @@ from hosted import GATED, OPEN, START, FakeWorkers, activated, decided, stored, 
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 from opentelemetry.trace import StatusCode
 from spans import CALLER, CALLERS_TRACE, Spans, id_of, links_of, parent_of, trace_of
-from writer import call, fail_model, reply, resolve
+from writer import Writer, begin, call, compact, fail_model, reply, resolve, summarize
 
+from holdfast.actors.activation.turn_trace import TurnTrace
 from holdfast.actors.workers import NoWorker, log_fields
-from holdfast.conversation import Approve, CancelTurn, Deny, Principal, RunFinished, Send, Status, Wake
+from holdfast.conversation import Approve, CancelTurn, Deny, Principal, RunFinished, Send, Status, Wake, decide
 from holdfast.conversation.terms.stages import NOTHING, Default, OnTimeout
 from holdfast.conversation.text.envelope import success
-from holdfast.persistence import TakeoverReason
+from holdfast.persistence import Append, TakeoverReason
 from holdfast.settings import TraceContinuation, TraceSettings
 from holdfast.work_context import TRACE
 
@@ -278,6 +279,21 @@ async def test_a_turn_that_is_cancelled_before_it_began_takes_no_span_from_the_n
     turn = spans.one("invoke_agent")
     assert (trace_of(turn), turn.attributes["holdfast.turn.outcome"]) == (DECIDER[3:35], "completed")
     assert turn.attributes["holdfast.turn.id"] == "t2"
+
+
+async def test_a_guest_ends_the_span_of_a_summary_though_a_message_waits_behind_it(spans):
+    store = await stored(OPEN)
+    writer = await Writer.of(store, "c-1")
+    writer.spec = OPEN
+    await writer.do(lambda _: TRACED_START, begin(), reply(), compact("x-1"))
+    before, trace = writer.state, TurnTrace("c-1", TraceSettings())
+    begun = decide(before, begin()(before).stamped(0, OPEN, {}, trace.beginning(before)))
+    begun = decide(begun.state, Send(text="and?", message_id="m-2").stamped(0, OPEN, {}))
+    made = decide(begun.state, summarize(boundary=3)(begun.state).stamped(0, OPEN, {}))
+    TurnTrace("c-1", TraceSettings(), visited=begun.state).written(Append("", "a-1", begun.state, made.state, 0, made.events))
+
+    assert [span.attributes["holdfast.turn.id"] for span in spans.named("invoke_agent")] == [before.next_turn_id]
+    assert made.state.busy
 
 
 async def test_a_turn_that_fails_says_why_in_one_word(spans):

@@ -8,7 +8,7 @@ import pytest
 from asgi_transport import AsgiTransport
 from hosted import stored
 from stores import WithActors
-from writer import DESK, Writer, begin, call, reply, send, start, summarize
+from writer import DESK, Writer, begin, call, cancel, compact, reply, send, start, summarize
 
 from holdfast.cli import session
 from holdfast.cli.app import run
@@ -18,7 +18,7 @@ from holdfast.client import AsyncClient, ConversationEnded, ConversationNotFound
 from holdfast.client.http_address import Address
 from holdfast.client.http_gateway import HttpGateway
 from holdfast.client.stack_gateway import StackGateway
-from holdfast.conversation import Compact, Context
+from holdfast.conversation import Compact, Context, Status
 from holdfast.persistence import AppRecord
 from holdfast.server import Authentication, create_app
 
@@ -123,18 +123,48 @@ async def test_what_cannot_be_an_id_is_refused(way):
             await conversation.compact(request_id=bad)
 
 
-def test_the_command_line_asks_and_says_what_came_of_it(monkeypatch, capsys):
+@pytest.fixture
+def reaches(monkeypatch):
+    """Have the command line reach a conversation's store and its writer."""
+
+    def to(store, writer):
+        @asynccontextmanager
+        async def reached(_):
+            stack = WithActors(store, writer)
+            yield Reached(AsyncClient(StackGateway(stack, timeout_s=10)), stack)
+
+        monkeypatch.setattr(session, "reached", reached)
+
+    return to
+
+
+def test_the_command_line_does_not_wait_for_a_person(reaches, capsys):
     store, writer = asyncio.run(published(SUMMARISED))
+    writer.spec = SUMMARISED
+    asyncio.run(writer.do(send(), begin(), call("ask")))
+    assert writer.state.status is Status.AWAITING_INPUT
+    reaches(store, writer)
+    assert run(["compact", "c-1", "--request-id", "x-1", "--wait", "30"]) == ExitCode.DONE
+    assert "The summary of c-1 is not made yet (request x-1)." in capsys.readouterr().out
 
-    @asynccontextmanager
-    async def reached(_):
-        stack = WithActors(store, writer)
-        yield Reached(AsyncClient(StackGateway(stack, timeout_s=10)), stack)
 
-    monkeypatch.setattr(session, "reached", reached)
+def test_the_command_line_fails_if_there_will_be_no_summary(reaches, capsys):
+    store, writer = asyncio.run(published(SUMMARISED))
+    reaches(store, writer)
+    asyncio.run(writer.do(compact("x-1"), cancel("x-2")))
+    assert run(["compact", "c-1", "--request-id", "x-1"]) == ExitCode.FAILED
+    assert "The summary of c-1 was cancelled (request x-1)." in capsys.readouterr().out
+    asyncio.run(writer.do(compact("x-3"), begin()))
+    assert run(["cancel", "c-1"]) == ExitCode.DONE
+    assert f"The summary c{writer.state.last.seq + 4} is cancelled" in capsys.readouterr().out
+
+
+def test_the_command_line_asks_and_says_what_came_of_it(reaches, capsys):
+    store, writer = asyncio.run(published(SUMMARISED))
+    reaches(store, writer)
     given = ["compact", "c-1", "--request-id", "x-1", "--wait", "0"]
     assert run(given) == ExitCode.DONE
-    assert "The summary of c-1 waits for its next model call (request x-1)." in capsys.readouterr().out
+    assert "The summary of c-1 is not made yet (request x-1)." in capsys.readouterr().out
     writer.spec = SUMMARISED
     asyncio.run(writer.do(begin(), summarize(boundary=3, tokens_before=900, tokens_after=90)))
     assert run(given) == ExitCode.DONE

@@ -4,9 +4,10 @@ import pytest
 from stores import InMemory
 from writer import Writer, begin, call, cancel, compact, end, interrupt, reply, send, start, summarize
 
-from holdfast.client import AsyncClient, ConversationNotFound, InvalidInput
+from holdfast.client import AsyncClient, ConversationNotFound
 from holdfast.client.stack_gateway import StackGateway
 from holdfast.conversation import SummaryFailure
+from holdfast.errors import InvalidInput, SummaryNotFound
 from holdfast.persistence import MemoryStore
 
 
@@ -42,6 +43,8 @@ async def test_one_that_stands_says_what_it_saves(conversation, writer):
         ((begin(), summarize(failed=SummaryFailure.REFUSED, error="no")), "failed"),
         ((cancel(),), "cancelled"),
         ((begin(), cancel()), "cancelled"),
+        ((begin(), interrupt("stop"), begin(), reply("I stop.")), "superseded"),
+        ((begin(), end()), "dropped"),
         ((interrupt("stop"), begin(), reply("I stop.")), "superseded"),
         ((end(),), "dropped"),
     ],
@@ -71,11 +74,20 @@ async def test_turns_and_what_they_used_are_without_it(conversation, writer):
     assert [one.turn_id for one in page.items] == ["t1"]
 
 
-async def test_what_was_not_asked_for_is_refused(conversation, writer):
+async def test_what_was_not_asked_for_is_not_found(conversation, writer):
     await writer.do(interrupt(request_id="x-2"))
-    for asked in ("x-1", "x-2", "no\nid"):
-        with pytest.raises(InvalidInput, match="request_id"):
+    for asked in ("x-1", "x-2"):
+        with pytest.raises(SummaryNotFound):
             await conversation.summary(asked)
+    with pytest.raises(InvalidInput, match="request_id"):
+        await conversation.summary("no\nid")
+
+
+async def test_while_it_goes_on_the_conversation_shows_its_last_turn(conversation, writer):
+    await writer.do(compact("x-1"), begin())
+    found = await conversation.state()
+    assert (found.status, found.turn_id, found.reply) == ("generating", "t1", "Hello.")
+    assert (await conversation.turn(found.turn_id)).reply == "Hello."
 
 
 async def test_there_is_none_of_a_conversation_that_never_began(store):

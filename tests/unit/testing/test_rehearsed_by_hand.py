@@ -5,7 +5,7 @@ import pytest
 from holdfast import Agent, Approve, Compact, Context, tool
 from holdfast.client import SummaryStatus
 from holdfast.conversation.records.event_base import SummaryFailure
-from holdfast.errors import InvalidInput
+from holdfast.errors import InvalidInput, SummaryNotFound
 from holdfast.testing import Rehearsal, call, say
 
 USED = {"prompt_tokens": 100, "completion_tokens": 10}
@@ -68,7 +68,7 @@ async def test_what_would_save_too_little_asks_no_model():
         found = await rehearsal.summary("x-1")
         assert len(result.prompts) == len(before.prompts)
         assert (found.status, found.reason) == (SummaryStatus.FAILED, SummaryFailure.NOT_ASKED)
-        assert "save too little" in found.error
+        assert "would save enough" in found.error
         usage = await rehearsal.usage()
         assert usage.total.model_calls == 1
         # and the next one that is due is not put off
@@ -91,6 +91,22 @@ async def test_a_summary_by_hand_that_fails_says_why_and_is_counted():
         assert usage.total.model_calls == 5
 
 
+async def test_failures_of_what_was_asked_for_put_no_summary_off_that_is_due():
+    refuses = True
+
+    def changes_its_mind(messages):
+        return call("look", {"question": "?"}) if refuses and is_asked_for_notes(messages) else model(messages)
+
+    async with Rehearsal(desk(compact=Compact(at=0.4)), model=changes_its_mind) as rehearsal:
+        for _ in range(4):
+            await talked(rehearsal, 1)
+            assert "compacted" not in kinds(await rehearsal.compact())
+        refuses = False
+        while "compacted" not in kinds(result := await talked(rehearsal, 1)):
+            assert (await rehearsal.context()).left_out == []
+        assert kinds(result).count("summary_failed") == 4
+
+
 async def test_an_agent_without_compact_refuses_and_nothing_is_recorded():
     async with Rehearsal(desk(), model=model) as rehearsal:
         before = await talked(rehearsal)
@@ -104,7 +120,7 @@ async def test_a_request_that_was_never_made_has_no_summary():
         await talked(rehearsal, 1)
         await rehearsal.interrupt(request_id="x-1")
         for asked in ("x-1", "x-2"):
-            with pytest.raises(InvalidInput, match="no summary was asked for"):
+            with pytest.raises(SummaryNotFound):
                 await rehearsal.summary(asked)
 
 

@@ -8,6 +8,7 @@ from holdfast.conversation import (
     Budget,
     CallModel,
     CompactNow,
+    Limits,
     ModelReplied,
     Status,
     Stop,
@@ -20,7 +21,16 @@ from holdfast.conversation.log.work import effect_of
 from holdfast.conversation.records.event_base import SummaryFailure
 from holdfast.conversation.terms.budget import Per
 from holdfast.conversation.terms.context import Compact, Context
-from holdfast.errors import ConversationBusy, ConversationEnded, ConversationNotFound, InvalidInput, NotQueued, TurnNotFound
+from holdfast.errors import (
+    ConversationBusy,
+    ConversationEnded,
+    ConversationNotFound,
+    InvalidInput,
+    NotQueued,
+    QueueFull,
+    TurnNotFound,
+)
+from holdfast.persistence import Append
 
 COMPACTS = AgentSpec(
     name="desk",
@@ -178,6 +188,36 @@ def test_further_requests_are_served_by_the_same_summary(idle):
     idle.do(compact("x-3"))
     idle.do(summary())
     assert (idle.status, outstanding(idle.state)) == (Status.IDLE, ())
+
+
+def test_as_many_requests_wait_for_one_summary_as_messages_may(conversations):
+    few = COMPACTS.model_copy(update={"limits": Limits(queued=2)})
+    conversation = conversations(spec=few).begun()
+    conversation.do(compact("x-1"))
+    conversation.do(compact("x-2"))
+    with conversation.unchanged(), pytest.raises(QueueFull):
+        conversation.judge(compact("x-3"))
+    conversation.do(summary())
+    conversation.do(compact("x-3"))
+    assert conversation.state.compact_requests == 1
+
+
+def test_a_request_is_no_progress(idle):
+    before = idle.state
+    asked = idle.do(compact())
+    assert not Append("", "a-1", before, idle.state, 0, events=asked.events).advances
+
+
+def test_an_answer_in_place_of_a_summary_is_paid_for(conversations):
+    conversation = conversations(spec=COMPACTS.model_copy(update={"budget": Budget(tokens=1000)})).begun()
+    conversation.reply("it is 7")
+    conversation.do(compact())
+    conversation.begin()
+    before = conversation.state.spent.tokens
+    conversation.do(
+        lambda state: ModelReplied(effect_id=outstanding(state)[0].effect_id, content="?", input_tokens=90, output_tokens=5)
+    )
+    assert conversation.state.spent.tokens == before + 95
 
 
 def test_a_repeated_request_has_the_first_receipt_and_asks_for_nothing(idle):
