@@ -211,10 +211,7 @@ class QueueFull(HoldfastError, http_code=429):
     Wait until a turn has begun (`wait`), then send it again with the same id; or cancel the turn, or raise `Limits.queued`.
     """
 
-    template = (
-        "conversation {0!r}: {1} messages wait for their turn, or requests for a summary, and no more may (Limits.queued); "
-        "wait until one has begun, then send this one again"
-    )
+    template = "conversation {0!r}: {1} messages or requests wait, no more may (Limits.queued); later, send this one again"
 
     conversation_id: str
     queued: int
