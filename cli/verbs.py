@@ -49,7 +49,7 @@ def verb(*, key: str = "", before: Callable[[dict[str, Any]], None] | None = Non
                 given[key] = uuid.uuid4().hex
             if before is not None:
                 before(given)
-            said = within(where, partial(asking, **given))
+            said: Said = within(where, partial(asking, **given))
             data = said.data if isinstance(said.data, Mapping) else said.data.model_dump(mode="json")
             keyed = {**data, **({key: given[key]} if key else {})}
             return said._replace(data=keyed, indent=None)
