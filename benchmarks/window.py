@@ -1,4 +1,7 @@
-"""Model calls of a conversation that grows, in a window: processor time, and how much of each request its provider knows."""
+"""Model calls of a conversation that grows, in a window.
+
+Measured are processor time, how much of each request its provider knows, and what turns write whose conversation is summarised.
+"""
 
 import asyncio
 import itertools
@@ -8,20 +11,24 @@ import time
 from typing import Any
 
 from model_caller import LOOKUP, Caller
-from writer import begin, call, finish, reply, send
+from writer import Writer, begin, call, finish, reply, send
 
+from benchmarks import stack, store_drive
 from benchmarks.result import Part, Row, Table, number
 from holdfast.actors.worker.transcripts import Transcripts
 from holdfast.conversation import Compact, Context, ModelReplied, compaction
 from holdfast.testing import ModelServer
 
 BUDGET = 8000
-CPU_AT_MOST, BYTES_AT_MOST, BEGINS_AT_LEAST = 2, 1.2, 0.9
+CPU_AT_MOST, BYTES_AT_MOST, BEGINS_AT_LEAST, WRITTEN_AT_MOST = 2, 1.2, 0.9, 1.3
 SHORT, LONG = "x" * 120, "y" * 400
 NOTES = "z" * 2000
 """A summary of some 600 tokens."""
+COMPACTED = Context(budget=BUDGET, compact=Compact())
 EARLY, FULL = 10, 50
 """The turns with which the last one is compared: one of a few messages, and one whose window is full."""
+FIRST, SPREAD = 2, 100
+"""The turn with which those are compared that summaries are spread over, and how many these are."""
 
 
 async def windowed(caller: Caller, transcripts: Transcripts) -> list[dict[str, Any]]:
@@ -60,15 +67,39 @@ async def held(turns: int, context: Context | None) -> list[tuple[float, list[li
     return found
 
 
+async def written(turns: int) -> list[int]:
+    """Of each turn with its call, result and answer: the bytes it wrote to Redis' file, those of its summaries included."""
+    found = []
+    with stack.home() as home, ModelServer(script=[]) as server:
+        async with store_drive.opened(home) as (_, store):
+            await store._redis.config_set("auto-aof-rewrite-percentage", 0)
+            spec = store_drive.SPEC.model_copy(update={"context": COMPACTED, "tools": (LOOKUP,)}).stored_as("s-1")
+            writer = await Writer.of(store, "c-1")
+            writer.spec = spec
+            caller, transcripts = Caller(server, spec, writer), Transcripts()
+            for turn in range(turns):
+                before = await store_drive.written_bytes(store)
+                await writer.do(send(SHORT) if turn else store_drive.started(text=SHORT), begin())
+                for answer in (call("lookup", content=SHORT), reply(SHORT)):
+                    await windowed(caller, transcripts)
+                    await writer.do(answer)
+                    if writer.state.turn is not None:
+                        await writer.do(finish(content=LONG))
+                found.append(await store_drive.written_bytes(store) - before)
+    return found
+
+
 def measure(*, quick: bool) -> Part:
     """The last turns against early ones, with a window and without."""
     turns, around = (120, 5) if quick else (1_000, 10)
     terms = {
         "window": Context(budget=BUDGET),
         "whole": None,
-        "compacted": Context(budget=BUDGET, compact=Compact()),
+        "compacted": COMPACTED,
     }
     found = {name: asyncio.run(held(turns, one)) for name, one in terms.items()}
+    wrote = asyncio.run(written(turns))
+    spread = statistics.mean(wrote[-SPREAD:])
 
     def cpu(name: str, turn: int) -> float:
         return statistics.median(took for took, _ in found[name][turn - around : turn + around])
@@ -111,6 +142,16 @@ def measure(*, quick: bool) -> Part:
                 largest(turns) / largest(FULL),
                 BYTES_AT_MOST,
                 50,
+            ),
+            Row(
+                f"bytes written by a turn, snapshots and summaries included: mean of the {SPREAD} up to turn {turns:,},"
+                f" against turn {FIRST}",
+                spread,
+                "B",
+                wrote[FIRST - 1],
+                spread / wrote[FIRST - 1],
+                WRITTEN_AT_MOST,
+                SPREAD,
             ),
             Row(
                 "requests that begin with all but the last two messages of the one before, of all",
