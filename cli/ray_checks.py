@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -220,10 +220,15 @@ async def _links(actors: ActorSettings) -> list[Check]:
 
 async def _models(actors: ActorSettings) -> list[Check]:
     """The check of the breakers in the workers; empty if no published agent declares one."""
-    if not any(model.breaker is not None for spec in await _published(actors) for model in spec.models):
+    if not has_breakers(await _published(actors)):
         return []
     running = await in_daemon(inventory.processes, actors)
     return [model_check(await inventory.work_of(one for one in running if one.worker))]
+
+
+def has_breakers(specs: Iterable[AgentSpec]) -> bool:
+    """Whether an agent declares a breaker: of its own models, or of one that a message may choose."""
+    return any(model.breaker is not None for spec in specs for model in spec.declared_models)
 
 
 def model_check(workers: Mapping[str, inventory.Work]) -> Check:

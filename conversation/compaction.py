@@ -51,8 +51,7 @@ def summarizer(spec: AgentSpec) -> AgentSpec:
         raise ValueError(f"agent {spec.name!r} has no Compact")
     models = spec.models
     if compact.model is not None:
-        known = (*spec.models, *(spec.overridable.models if spec.overridable is not None else ()))
-        models = (next((one for one in known if one.model == compact.model), ModelSpec(model=compact.model)),)
+        models = (next((one for one in spec.declared_models if one.model == compact.model), ModelSpec(model=compact.model)),)
     first, *others = (one.model_copy(update={"options": _options(one.options, notes_tokens(spec))}) for one in models)
     timeout_s = min(compact.timeout_s, spec.limits.model_timeout_s)
     return AgentSpec(

@@ -240,6 +240,11 @@ class AgentSpec(Record):
         first = ModelSpec(model=self.model, options=self.model_options, retries=self.retries, breaker=self.breaker)
         return (first, *self.fallbacks)
 
+    @property
+    def declared_models(self) -> tuple[ModelSpec, ...]:
+        """Every model that a turn may ask: the agent's own, and those that a message may choose."""
+        return (*self.models, *(self.overridable.models if self.overridable is not None else ()))
+
     @cached_property
     def digest(self) -> str:
         """The name of this exact spec: the SHA-256 of its JSON, in hexadecimal; a stored spec keeps its stored digest.

@@ -12,12 +12,13 @@ from types import SimpleNamespace
 
 import pytest
 
+from holdfast.agent import Agent, Breaker, Model
 from holdfast.cli import doctor, headroom, known_holes, problems, redis_checks, redis_doors
 from holdfast.cli.check import Outcome, bounded, fail, failed, judged, ok, warn
 from holdfast.cli.display import to_json
 from holdfast.cli.hints import command
 from holdfast.cli.options import Where
-from holdfast.cli.ray_checks import auth, link_check, metrics, model_check, node_checks
+from holdfast.cli.ray_checks import auth, has_breakers, link_check, metrics, model_check, node_checks
 from holdfast.cli.redis_checks import clock
 from holdfast.cli.redis_url import anonymous, own_socket
 from holdfast.cli.store_checks import NAMES, checks
@@ -411,3 +412,20 @@ def test_workers_that_pass_a_model_over_are_named():
     told = model_check({"w:0": Work(known=True), "w:1": Work(known=True, breakers=(open_for,))})
     assert (fine.status, told.status) == (Outcome.OK, Outcome.WARN)
     assert "openai/a in w:1 (open, for 12 s yet)" in told.said
+
+
+@pytest.mark.parametrize(
+    ("agent", "expected"),
+    [
+        ({"model": "openai/a"}, False),
+        ({"model": Model("openai/a", breaker=None, fallbacks=[Model("openai/b", breaker=None)])}, False),
+        ({"model": "openai/a", "overridable": {"model": [Model("openai/b", breaker=None)], "max_tokens": 100}}, False),
+        ({"model": Model("openai/a")}, True),
+        ({"model": Model("openai/a", breaker=None, fallbacks=[Model("openai/b", breaker=Breaker(failures=1))])}, True),
+        ({"model": "openai/a", "overridable": {"model": ["openai/b"]}}, True),
+    ],
+)
+def test_breakers_are_looked_for_in_each_model_that_a_turn_may_ask(agent, expected):
+    bare = Agent(name="bare", model="openai/a").spec
+    assert has_breakers([bare, Agent(name="shop", **agent).spec]) is expected
+    assert not has_breakers([bare])
