@@ -482,8 +482,8 @@ def _unavailable(error: Exception, route: str) -> bool:
 
 def _overflows(error: Exception, said: str) -> bool:
     """Whether the provider refuses a request because it has more tokens than the model takes."""
-    known = litellm.exceptions.ContextWindowExceededError
-    return isinstance(error, known) or overflow.says_overflow(getattr(error, "status_code", None), said)
+    known = isinstance(error, litellm.exceptions.ContextWindowExceededError)
+    return overflow.says_overflow(getattr(error, "status_code", None), said, known=known)
 
 
 def _retry_after_s(error: Exception) -> float | None:
