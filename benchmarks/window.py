@@ -111,8 +111,14 @@ def measure(*, quick: bool) -> Part:
         """The bytes of the largest request of fifty turns, with summaries: they grow from one summary to the next."""
         return max(len(json.dumps(sent[-1])) for _, sent in found["compacted"][turn - 50 : turn])
 
-    sent = [request for _, requests in found["window"] for request in requests]
-    begins = sum(after[: len(before) - 2] == before[:-2] for before, after in itertools.pairwise(sent))
+    def begins(name: str) -> Row:
+        sent = [request for _, requests in found[name] for request in requests]
+        count = sum(after[: len(before) - 2] == before[:-2] for before, after in itertools.pairwise(sent))
+        said = "requests that begin with all but the last two messages of the one before, of all"
+        said += ", with summaries" if name == "compacted" else ""
+        share = count / (len(sent) - 1)
+        return Row(said, count, "requests", len(sent) - 1, share, BEGINS_AT_LEAST, len(sent) - 1, at_least=True)
+
     last = turns - around
     return Part(
         rows=[
@@ -153,16 +159,8 @@ def measure(*, quick: bool) -> Part:
                 WRITTEN_AT_MOST,
                 SPREAD,
             ),
-            Row(
-                "requests that begin with all but the last two messages of the one before, of all",
-                begins,
-                "requests",
-                len(sent) - 1,
-                begins / (len(sent) - 1),
-                BEGINS_AT_LEAST,
-                len(sent) - 1,
-                at_least=True,
-            ),
+            begins("window"),
+            begins("compacted"),
         ],
         tables=[
             Table(

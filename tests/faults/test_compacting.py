@@ -5,6 +5,7 @@ import signal
 import pytest
 from as_guests import done
 from fault_stack import WITHIN_S, trapped_stack
+from summarising import summaries, summarising
 
 from holdfast.actors.activation.guest import GUESTS
 from holdfast.actors.steps import Step
@@ -22,25 +23,12 @@ def trapped():
         yield found
 
 
-async def about_to_summarise(stack, client, name):
-    """A conversation whose next message is preceded by a summary of its first turn."""
-    text = stack.scenarios.add(name, "Done.")
-    conversation = await client.start("writer", f"{text} {'z' * 3900}", conversation_id=name)
-    await done(conversation)
-    return conversation
-
-
-def summaries(stack, name):
-    """How often the model was asked for a summary of a conversation."""
-    return sum(name in str(one.body) and "holdfast.to_summarize" in str(one.body) for one in stack.model.requests)
-
-
 @pytest.mark.parametrize("step", [*BEFORE_ANSWER, *UNRECORDED, *RECORDED])
 async def test_a_worker_that_dies_as_it_summarises_loses_nothing(stack, client, store, oracle, traps, step):
     name = f"summing-{step}"
-    conversation = await about_to_summarise(stack, client, name)
-    traps.arm(step, KILL)
-    receipt = await conversation.send("go on", message_id="m-2")
+    conversation, receipt = await summarising(
+        stack, client, name, lambda: traps.arm(step, KILL), asked=step not in BEFORE_ANSWER
+    )
     await traps.sprung(step)
     state = await conversation.wait(after=receipt.seq, timeout_s=WITHIN_S)
     assert (state.status, state.reply, state.turn_id) == (Status.IDLE, "Done.", "t2")
@@ -80,19 +68,20 @@ async def test_a_worker_that_dies_as_it_summarises_by_hand_loses_nothing(stack, 
     assert (await conversation.compact(request_id="x-1")).seq == receipt.seq
 
 
+@pytest.mark.parametrize("step", [*BEFORE_ANSWER, *UNRECORDED, *RECORDED])
 async def test_a_worker_that_froze_as_it_summarised_and_comes_back_after_a_cancellation_changes_nothing(
-    stack, client, store, oracle, traps
+    stack, client, store, oracle, traps, step
 ):
-    conversation = await about_to_summarise(stack, client, "frozen")
-    traps.arm(Step.MODEL_3_ANSWERED, FREEZE)
-    await conversation.send("go on", message_id="m-2")
-    pid = await traps.frozen(Step.MODEL_3_ANSWERED)
+    name = f"frozen-{step}"
+    conversation, _ = await summarising(stack, client, name, lambda: traps.arm(step, FREEZE), asked=step not in BEFORE_ANSWER)
+    pid = await traps.frozen(step)
     assert (await conversation.cancel()).turn_id == "t2"
-    before = await oracle.events("frozen")
+    before = await oracle.events(name)
     traps.thaw(pid)
     receipt = await conversation.send("and now?", message_id="m-3")
     state = await conversation.wait(after=receipt.seq, timeout_s=WITHIN_S)
     assert (state.status, state.reply) == (Status.IDLE, "Done.")
-    events = await oracle.at_rest("frozen")
+    events = await oracle.at_rest(name)
     assert events[: len(before)] == before
-    assert [event.effect_id for event in events if event.kind == "compacted"] == ["t3.m1"]
+    made = "t2.m1" if step in RECORDED else "t3.m1"
+    assert [event.effect_id for event in events if event.kind == "compacted"] == [made]
