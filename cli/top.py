@@ -103,7 +103,7 @@ def drawn(families: Sequence[Family], before: Sequence[Family] | None, every: fl
     values: Values = {family.metric: family.values for family in families}
     earlier: Values = {family.metric: family.values for family in before or ()}
     parts: list[Any] = [Text(line, no_wrap=True) for line in _head(values)]
-    parts += [Text(), _waiting(values), Text(), _counted(values, earlier if before else None, every)]
+    parts += [Text(), _waiting(values), *_passed_over(values), Text(), _counted(values, earlier if before else None, every)]
     return Group(*parts)
 
 
@@ -138,6 +138,20 @@ def _waiting(values: Values) -> "RenderableType":
         age = span(round(age_s * 1000)) if isinstance(age_s, int | float) else "?"
         drawn_table.add_row(clean(agent), kind, f"{_total(count):g}", age)
     return drawn_table
+
+
+def _passed_over(values: Values) -> "Sequence[RenderableType]":
+    """The breakers that are not closed, if there are any."""
+    from rich.text import Text  # noqa: PLC0415 - `--json` does without
+
+    found = sorted(values.get(metrics.BREAKERS_OPEN, {}).items(), key=_by_count)
+    if not found:
+        return ()
+    drawn_table = table("PASSED OVER", "BREAKER", "WORKER", "ROUTES")
+    for (worker, model, state), count in found[:ROWS]:
+        drawn_table.add_row(clean(model), clean(state), clean(worker), f"{_total(count):g}")
+    more = len(found) - ROWS
+    return (Text(), drawn_table, *([Text(f"and {more} more")] if more > 0 else []))
 
 
 def _counted(values: Values, earlier: Values | None, every: float) -> "RenderableType":

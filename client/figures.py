@@ -2,15 +2,16 @@
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 
 from holdfast import metrics
 from holdfast.conversation import Status
 from holdfast.conversation.log.owed import shown_target
-from holdfast.counting import families
+from holdfast.counting import SERIES, families
 from holdfast.errors import HoldfastError
 from holdfast.metrics import OTHER, Family, Metric, Value
-from holdfast.persistence import OwedFigures, Store, Survey
+from holdfast.persistence import OpenBreakers, OwedFigures, Store, Survey
 
 from .async_client import AsyncClient
 from .stack_gateway import at_stack
@@ -105,11 +106,21 @@ async def _values(store: Store, survey: Survey) -> dict[Metric, Mapping[tuple[st
         metrics.OWED_AGE: {
             (target,): max(outbox.now - one.since, 0) / 1000 for target, one in owed.items() if one.since is not None
         },
+        metrics.BREAKERS_OPEN: _by_worker(await store.open_breakers()),
         metrics.SET_ASIDE: {(target,): one.set_aside for target, one in owed.items()},
         metrics.UNHOSTED: _by_status(survey.unhosted),
         metrics.OLDER: {(kind.value, str(age_s)): count for (kind, age_s), count in survey.older.items()},
         metrics.CONVERSATIONS: _by_status(survey.conversations),
     }
+
+
+def _by_worker(found: Sequence[OpenBreakers]) -> dict[tuple[str, ...], Value]:
+    """Counts by worker, model and state; those beyond `SERIES` of these as those of `other`."""
+    counts = Counter[tuple[str, ...]]()
+    for one in found:
+        place = (one.worker, one.model, one.state)
+        counts[place if len(counts) < SERIES else (OTHER, OTHER, one.state)] += one.count
+    return dict(counts)
 
 
 def _by_status(counts: Mapping[Status, int]) -> dict[tuple[str, ...], Value]:

@@ -30,7 +30,7 @@ __getattr__ = lazily(
             *("Acquired", "Append", "Appended", "Blame", "Conversations", "KnownIds", "Moved", "Owner"),
             *("Quarantine", "Takeover", "TakeoverReason", "Visited"),
         ),
-        "directory": ("Binding", "BrokenApp", "Directory", "EVERYWHERE", "Living"),
+        "directory": ("Binding", "BrokenApp", "Directory", "EVERYWHERE", "Living", "OpenBreakers"),
         "lists": (
             *("Census", "ConversationRow", "Due", "Listing", "Lists", "Overdue", "PAUSE_LAG_MS", "Pause", "Paused", "Pausing"),
             *("Rebuilt", "Survey", "Tallies", "Trouble", "Waiting"),

@@ -15,6 +15,8 @@ EVERYWHERE = "*"
 
 
 NO_RULES: Mapping[str, str] = MappingProxyType({})
+BREAKERS_MS = 30_000
+"""Milliseconds for which a worker's note of its breakers holds; a worker that lives renews it sooner."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +26,16 @@ class BrokenApp:
     app: str
     problem: str
     since: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class OpenBreakers:
+    """How many breakers of a model are in this state in a worker (by its short name), which told it within `BREAKERS_MS`."""
+
+    worker: str
+    model: str
+    state: str
+    count: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +81,15 @@ class Directory(Database, Protocol):
 
     async def broken_apps(self) -> Sequence[BrokenApp]:
         """The apps that workers cannot run, the longest broken first."""
+
+    async def note_breakers(self, worker: str, open_ones: Mapping[tuple[str, str], int]) -> None:
+        """Note how many breakers of models are not closed in a worker, by model and state; none: remove its note.
+
+        Notes of any worker that no longer hold are removed.
+        """
+
+    async def open_breakers(self) -> Sequence[OpenBreakers]:
+        """The breakers that are not closed in workers, by worker, model and state."""
 
     async def offer(self, actor: str, since: int | None) -> bool:
         """Offer an actor for adoption; the lowest `since` is taken first (0: blank, else idle since, ms UTC).

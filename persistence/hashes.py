@@ -11,7 +11,7 @@ from . import codec
 from .access import ApiKey, ApiKeyList, UnreadableApiKey
 from .app_record import AppRecord
 from .codec import Payloads
-from .directory import NO_RULES, Binding, BrokenApp
+from .directory import BREAKERS_MS, NO_RULES, Binding, BrokenApp, OpenBreakers
 from .keys import Keys
 from .lists import TROUBLE_MS, Trouble
 
@@ -108,6 +108,20 @@ class Hashes(ABC):
         ]
         return sorted(found, key=lambda broken: (broken.since or 0, broken.app))
 
+    async def note_breakers(self, worker: str, open_ones: Mapping[tuple[str, str], int]) -> None:
+        key, now = self._keys.meta("breakers"), await self.now()
+        (notes,) = await self._all(key)
+        past = [name for name, note in notes.items() if not (open_ones if name == worker else _breakers(name, note, now))]
+        if past:
+            await self._drop(*((key, name) for name in past))
+        if open_ones:
+            await self._put((key, worker, codec.pack([now, [[*one, count] for one, count in open_ones.items()]])))
+
+    async def open_breakers(self) -> Sequence[OpenBreakers]:
+        now, (notes,) = await self.now(), await self._all(self._keys.meta("breakers"))
+        found = [one for worker, note in notes.items() for one in _breakers(worker, note, now)]
+        return sorted(found, key=lambda one: (one.worker, one.model, one.state))
+
     async def hosts(self, actor: str, conversation_id: str | None) -> None:
         key = self._keys.meta("hosting")
         await (self._drop((key, actor)) if conversation_id is None else self._put((key, actor, conversation_id)))
@@ -187,6 +201,17 @@ def parts_of(trouble: bytes) -> tuple[int, int, bytes] | None:
     since, _, rest = trouble.partition(b"|")
     last, _, reason = rest.partition(b"|")
     return (int(since), int(last), reason) if since.isdigit() and last.isdigit() else None
+
+
+def _breakers(worker: str, note: bytes, now: int) -> Sequence[OpenBreakers]:
+    """The breakers of a worker by its note; none of a note that no longer holds, or cannot be read."""
+    try:
+        at, found = codec.unpack(note)
+        return [
+            OpenBreakers(worker, str(model), str(state), int(count)) for model, state, count in found if at > now - BREAKERS_MS
+        ]
+    except (CorruptStore, TypeError, ValueError):
+        return []
 
 
 def _api_key(data: bytes, at: bytes | None) -> ApiKey:

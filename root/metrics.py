@@ -236,6 +236,11 @@ ATTENTION = _gauge("holdfast_conversations_overdue", "Conversations whose due ti
 TROUBLED = _gauge("holdfast_conversations_troubled", "Conversations that cannot be taken up.")
 PAUSES = _gauge("holdfast_pauses", "Pauses of new work that stand.")
 HELD_BACK = _gauge("holdfast_conversations_paused", "Conversations released with work outstanding, because of a pause.")
+BREAKERS_OPEN = _gauge(
+    "holdfast_model_breakers_open",
+    "Breakers of models that are not closed now: open, or half_open, by the worker that has them.",
+    *("worker", "model", "state"),
+)
 BROKEN = _gauge("holdfast_apps_broken", "Apps that workers cannot run.")
 OWED = _gauge("holdfast_outbox_owed", "Conversations that owe a target something.", "target")
 OWED_AGE = _gauge("holdfast_outbox_oldest_age_seconds", "For how long the oldest of it has been owed.", "target")
@@ -244,7 +249,7 @@ SWEEPER_AGE = _gauge("holdfast_sweeper_silence_seconds", "For how long the sweep
 
 READ: tuple[Metric, ...] = (
     *(PENDING, OLDEST, OLDER, CONVERSATIONS, ACTORS, ACTORS_CAP, ACTORS_OFFERED, HOSTED, UNHOSTED, WORKERS),
-    *(WORKERS_CAP, ATTENTION, TROUBLED, PAUSES, HELD_BACK, BROKEN, SWEEPER_AGE, OWED, OWED_AGE, SET_ASIDE),
+    *(WORKERS_CAP, ATTENTION, TROUBLED, PAUSES, HELD_BACK, BREAKERS_OPEN, BROKEN, SWEEPER_AGE, OWED, OWED_AGE, SET_ASIDE),
 )
 """The metrics that are read from the store and from Ray on request."""
 

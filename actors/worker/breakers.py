@@ -7,6 +7,7 @@ refused. A failed probe opens it anew, and an answer closes it. A try that began
 
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
@@ -14,7 +15,10 @@ from typing import TypeAlias
 
 from holdfast import metrics
 from holdfast.conversation.terms.models import Breaker
-from holdfast.counting import Counts
+from holdfast.counting import LABEL, Counts
+from holdfast.errors import StoreError
+from holdfast.metrics import OTHER
+from holdfast.persistence import Directory
 
 logger = logging.getLogger("holdfast.worker")
 
@@ -22,6 +26,8 @@ Route: TypeAlias = tuple[str, str]
 """A model's name, and the address that the app declares for it; '' without one."""
 MOST_ROUTES = 1000
 """How many routes are kept; beyond that, the oldest are forgotten."""
+MOST_TOLD = 50
+"""How many models with a state the store is told of; the breakers of others are told as those of `other`."""
 
 
 class BreakerState(StrEnum):
@@ -65,6 +71,7 @@ class Breakers:
         self._counts = counts
         self._clock = clock
         self._routes: dict[Route, _Route] = {}
+        self._told = False
 
     def enter(self, route: Route, terms: Breaker | None) -> "Entered":
         """Let a try through.
@@ -92,6 +99,20 @@ class Breakers:
             for route, one in self._routes.items()
             if one.until_s is not None
         ]
+
+    async def tell(self, store: Directory, worker: str, *, leaving: bool = False) -> None:
+        """Note in the store how many breakers are not closed in this worker, as long as there are any and it is not leaving."""
+        found = Counter[tuple[str, str]]()
+        for one in () if leaving else self.shown():
+            place = (str(one["model"])[:LABEL], str(one["state"]))
+            found[place if place in found or len(found) < MOST_TOLD else (OTHER, place[1])] += 1
+        if not found and not self._told:
+            return
+        try:
+            await store.note_breakers(worker, found)
+            self._told = bool(found)
+        except StoreError as error:
+            logger.debug("breakers are told later: %s", error)
 
     def settle(self, entered: "Entered", *, failed: bool | None) -> None:
         """Note the end of a try: it failed, was answered, or was left (None)."""

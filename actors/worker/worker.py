@@ -401,8 +401,7 @@ class Worker:
             spec = agent.spec  # the spec that was imported, whatever the store has under its digest
         else:
             spec = await self._spec(store, request.spec_digest)
-        bench = self._bench_at(store, runtime.latest)
-        turn = await turn_of(store, request, agent)
+        bench, turn = self._bench_at(store, runtime.latest), await turn_of(store, request, agent)
         rules = CallRules(bench.rules, await bench.rules.rules(request.agent), request.agent, turn)
         call = partial(self._model, store, runtime, request, spec, reading, rules=rules)
         timeout_s = spec.limits.model_timeout_s
@@ -443,6 +442,10 @@ class Worker:
     async def _spec(self, store: Store, digest: str) -> AgentSpec:
         return await self._specs.spec(store, digest)
 
+    async def _tell(self, store: Store) -> None:
+        await tell(store, self._counts)
+        await self._breakers.tell(store, short_name(self._settings.name), leaving=self._leaving)
+
     def _begin_draining(self) -> None:
         if self._drain is None:
             with about_nothing():
@@ -455,7 +458,7 @@ class Worker:
             await asyncio.sleep(DRAIN_CHECK_S)
             try:
                 store = await self._connected()
-                await tell(store, self._counts)
+                await self._tell(store)
                 if self._opened is not None:
                     await self._opened[1].tidy()
                 held = self._opened is not None and self._opened[1].worn
@@ -471,16 +474,13 @@ class Worker:
             except Exception:
                 logger.exception("%s: housekeeping", self._settings.name)
                 continue
-            replaced = (
-                self._succession.succeeded
-                or self._succession.foreign
-                or (record is not None and record.code != self._settings.code)
-            )
+            other = record is not None and record.code != self._settings.code
+            replaced = self._succession.succeeded or self._succession.foreign or other
             idle_s = 0.0 if self._working() else time.monotonic() - idle_since
             if idle_s > (2 * DRAIN_CHECK_S if replaced else ALONE_IDLE_S if self._settings.alone else math.inf):
                 self._leaving = True
                 with contextlib.suppress(HoldfastError):
-                    await tell(store, self._counts)
+                    await self._tell(store)
                 await self._close()
                 self._end()
                 return

@@ -65,8 +65,8 @@ PUBLIC = {
     "persistence": """
         AccessScope Acquired ApiKey ApiKeyList AppRecord Append Appended Binding Blame BrokenApp Census Change
         ChangePage Changes ConversationRow Conversations ConversationsAndRuns Directory DirectoryAndRuns Due
-        EVERYWHERE KnownIds Lane Late Leased Leases Listing Lists Living MemoryStore Moved Outbox OutboxFigures OutboxRow
-        OutboxState Overdue OwedFigures Owner PAUSE_LAG_MS Pause Paused Pausing Place Quarantine Rebuilt RedisStore
+        EVERYWHERE KnownIds Lane Late Leased Leases Listing Lists Living MemoryStore Moved OpenBreakers Outbox OutboxFigures
+        OutboxRow OutboxState Overdue OwedFigures Owner PAUSE_LAG_MS Pause Paused Pausing Place Quarantine Rebuilt RedisStore
         Run RunStatus Runs Store Survey Suspended TRIED_MS Takeover TakeoverReason Tallies Ticket TicketKind Tickets
         Trouble Verdict Visited Waiting opened
     """,

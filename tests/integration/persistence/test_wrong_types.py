@@ -36,6 +36,7 @@ KEY_OF = {
     "specs": lambda keys: keys.meta("specs"),
     "rules": lambda keys: keys.meta("rules"),
     "problems": lambda keys: keys.meta("problems"),
+    "breakers": lambda keys: keys.meta("breakers"),
     "standby": lambda keys: keys.meta("standby"),
     "layout": lambda keys: keys.meta("layout"),
     "release": lambda keys: keys.meta("release"),
@@ -161,6 +162,9 @@ COMMANDS = {
     lambda store: store.put_problem(APP.app, "x"): ["problems"],
     lambda store: store.put_problem(APP.app, None): ["problems"],
     lambda store: store.broken_apps(): ["problems"],
+    lambda store: store.note_breakers("worker-0", {("m", "open"): 1}): ["breakers"],
+    lambda store: store.note_breakers("worker-0", {}): ["breakers"],
+    lambda store: store.open_breakers(): ["breakers"],
     lambda store: store.live(): ["hosting"],
     lambda store: store.offer("actor-2", 0): ["standby"],
     lambda store: store.offer("actor-1", None): ["standby"],
@@ -205,6 +209,7 @@ async def writer(store):
     await store.attach(NAME, CLIENT)
     await store.put_app(APP, [DESK], {"0" * 64: "{}"})
     await store.put_problem(APP.app, "x")
+    await store.note_breakers("worker-0", {("m", "open"): 1})
     await store.offer("actor-1", 0)
     await store.hosts("actor-1", NAME)
     await store.troubled(NAME, "x")
@@ -252,6 +257,15 @@ async def test_a_time_that_is_none_is_refused_where_nothing_is_to_be_made(store,
     raw.redis.hset(Keys(raw.namespace).meta("withheld"), "node-1", "never")
     with pytest.raises(CorruptStore, match="withheld"):
         await store.withheld()
+
+
+@pytest.mark.parametrize("note", [b"", b"never", b"\x92\x01\x02", b"\x92\xc0\x91\x93\xa1m\xa1s\x01", b"\x92\x01\x91\x91\x01"])
+async def test_a_note_of_breakers_that_cannot_be_read_is_left_out_and_then_removed(store, raw, note):
+    key = Keys(raw.namespace).meta("breakers")
+    raw.redis.hset(key, "worker-1", note)
+    assert await store.open_breakers() == []
+    await store.note_breakers("worker-0", {("m", "open"): 1})
+    assert raw.redis.hkeys(key) == [b"worker-0"]
 
 
 async def test_the_tables_cover_every_key_that_a_conversation_has(writer, raw):

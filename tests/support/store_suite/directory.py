@@ -7,7 +7,7 @@ import pytest
 from writer import APP, DESK
 
 from holdfast.conversation import AgentSpec, ToolSpec
-from holdfast.persistence import Binding, Store
+from holdfast.persistence import Binding, OpenBreakers, Store
 
 from .waiting import WITHIN_S, until
 
@@ -89,6 +89,20 @@ class Finding:
         await store.put_problem(APP.app, None)
         await store.put_problem(APP.app, None)
         assert await other.problem(APP.app) is None
+
+    async def test_the_breakers_that_a_worker_notes_stand_until_its_next_note(self, store: Store, other: Store) -> None:
+        assert await store.open_breakers() == []
+        await store.note_breakers("worker:a:0", {("openai/b", "open"): 2, ("openai/a", "half_open"): 1})
+        await other.note_breakers("worker:a:1", {("openai/a", "open"): 1})
+        first = OpenBreakers("worker:a:0", "openai/a", "half_open", 1)
+        second = OpenBreakers("worker:a:0", "openai/b", "open", 2)
+        third = OpenBreakers("worker:a:1", "openai/a", "open", 1)
+        assert await other.open_breakers() == [first, second, third]
+        await store.note_breakers("worker:a:0", {("openai/b", "open"): 2})
+        assert await other.open_breakers() == [second, third]
+        await store.note_breakers("worker:a:0", {})
+        await store.note_breakers("worker:a:0", {})
+        assert await other.open_breakers() == [third]
 
     async def test_the_lowest_offer_is_taken_first(self, store: Store, other: Store) -> None:
         assert await store.take() == []

@@ -3,9 +3,12 @@
 import pytest
 
 from holdfast import metrics
-from holdfast.actors.worker.breakers import MOST_ROUTES, Breakers, PassedOver
+from holdfast.actors.worker.breakers import MOST_ROUTES, MOST_TOLD, Breakers, PassedOver
 from holdfast.conversation import Breaker
-from holdfast.counting import Counts, families
+from holdfast.counting import LABEL, Counts, families
+from holdfast.persistence import MemoryStore, OpenBreakers
+from holdfast.persistence.directory import BREAKERS_MS
+from holdfast.testing import FailBefore, Faults, FaultyStore
 
 ROUTE = ("openai/a", "")
 TERMS = Breaker(failures=3, cooldown_s=30)
@@ -113,3 +116,60 @@ def test_without_terms_nothing_is_kept(breakers):
     fail(breakers, 100, terms=None)
     assert not breakers.shown()
     breakers.enter(ROUTE, None)
+
+
+async def test_the_store_is_told_of_breakers_while_they_are_not_closed(breakers, clock):
+    store = FaultyStore(MemoryStore(), Faults())
+    await breakers.tell(store, "worker:a:0")
+    assert not store.calls["note_breakers"]
+    fail(breakers, 3)
+    breakers.enter(("openai/a", "http://other"), TERMS.model_copy(update={"failures": 1})).ended(failed=True)
+    await breakers.tell(store, "worker:a:0")
+    assert await store.open_breakers() == [OpenBreakers("worker:a:0", "openai/a", "open", 2)]
+    clock.now_s += 30
+    await breakers.tell(store, "worker:a:0")
+    assert await store.open_breakers() == [OpenBreakers("worker:a:0", "openai/a", "half_open", 2)]
+    breakers.enter(ROUTE, TERMS).ended(failed=False)
+    breakers.enter(("openai/a", "http://other"), TERMS).ended(failed=False)
+    await breakers.tell(store, "worker:a:0")
+    assert await store.open_breakers() == []
+    await breakers.tell(store, "worker:a:0")
+    assert store.calls["note_breakers"] == 3
+
+
+async def test_a_worker_that_leaves_takes_its_note_back_and_one_that_dies_is_forgotten(breakers):
+    now = [1_000_000]
+    store = MemoryStore(clock=lambda: now[0])
+    fail(breakers, 3)
+    await breakers.tell(store, "worker:a:0")
+    await breakers.tell(store, "worker:a:0", leaving=True)
+    assert await store.open_breakers() == []
+    await breakers.tell(store, "worker:a:0")
+    now[0] += BREAKERS_MS - 1
+    await breakers.tell(store, "worker:b:0")
+    assert [one.worker for one in await store.open_breakers()] == ["worker:a:0", "worker:b:0"]
+    now[0] += 1
+    assert [one.worker for one in await store.open_breakers()] == ["worker:b:0"]
+
+
+async def test_a_note_that_is_refused_is_told_the_next_time(breakers):
+    store = FaultyStore(MemoryStore(), Faults())
+    store.policy = Faults(note_breakers=FailBefore())
+    fail(breakers, 3)
+    await breakers.tell(store, "worker:a:0")
+    store.policy = Faults()
+    assert await store.open_breakers() == []
+    await breakers.tell(store, "worker:a:0")
+    assert len(await store.open_breakers()) == 1
+
+
+async def test_many_models_with_open_breakers_are_told_as_others_and_long_names_are_cut(breakers):
+    once = TERMS.model_copy(update={"failures": 1})
+    for number in range(MOST_TOLD + 20):
+        breakers.enter((f"{number:03}" + "m" * 1000, ""), once).ended(failed=True)
+    store = MemoryStore()
+    await breakers.tell(store, "worker:a:0")
+    found = await store.open_breakers()
+    assert len(found) == MOST_TOLD + 1
+    assert [one.count for one in found if one.model == "other"] == [20]
+    assert max(len(one.model) for one in found) == LABEL

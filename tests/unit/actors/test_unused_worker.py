@@ -13,7 +13,7 @@ from holdfast.actors.worker.refusals import Succeeded
 from holdfast.actors.worker.succession import Succession, under_way
 from holdfast.actors.worker.transcripts import Reading
 from holdfast.actors.workers import ModelRequest, NoOutcome
-from holdfast.conversation import ModelFailed
+from holdfast.conversation import Breaker, ModelFailed
 from holdfast.persistence import EVERYWHERE, MemoryStore
 from holdfast.settings import ProcessLimits
 
@@ -224,3 +224,17 @@ async def test_who_asks_while_the_store_is_asked_keeps_it(left):
     await worker._succession.end_unless_used(store, RECORD, used_at, worker._working)
     assert await store.generation("worker-0") == 0
     del left
+
+
+async def test_a_worker_tells_the_store_of_its_open_breakers_until_it_ends(left):
+    store = await stored()
+    worker = Unused(store, idle_s=0)
+    worker._breakers.enter(("openai/a", ""), Breaker(failures=1)).ended(failed=True)
+    await worker.process()
+    await until(store.open_breakers)
+    (one,) = await store.open_breakers()
+    assert (one.worker, one.model, one.state, one.count) == ("worker-0", "openai/a", "open", 1)
+    await store.withhold(EVERYWHERE)
+    async with asyncio.timeout(20):
+        await left.at.wait()
+    assert await store.open_breakers() == []

@@ -1,5 +1,6 @@
 """`holdfast top`: the metrics on a screen, and as JSON."""
 
+import asyncio
 import io
 import json
 from contextlib import asynccontextmanager
@@ -53,6 +54,17 @@ def test_once_prints_what_waits_and_what_was_counted(here, capsys):
     assert "model_call_seconds m 2 450 ms" in rows
     assert "model_cost_usd m 1.23" in rows
     assert "in no actor 1 awaiting_input" in rows
+    assert "PASSED OVER" not in said
+
+
+def test_models_that_workers_pass_over_are_shown(here, capsys):
+    open_ones = {("openai/a", "open"): 2, **{(f"openai/{number}", "half_open"): 1 for number in range(top.ROWS)}}
+    asyncio.run(here.store.note_breakers("worker:a:0", open_ones))
+    top.run(Where(), once=True)
+    rows = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert "openai/a open worker:a:0 2" in rows
+    assert "openai/0 half_open worker:a:0 1" in rows
+    assert "and 1 more" in rows
 
 
 def test_json_has_every_metric_with_its_labels(here, capsys):

@@ -8,6 +8,7 @@ from writer import DESK
 
 from holdfast import metrics
 from holdfast.client import figures as figures_module
+from holdfast.counting import SERIES
 from holdfast.metrics import Distribution, Family
 from holdfast.persistence import AppRecord
 from holdfast.server.scraping import exposition
@@ -43,6 +44,20 @@ async def test_what_waits_and_what_was_counted_is_told(api, waiting, store):
     assert found["holdfast_tool_runs_total", ("agent", "desk"), ("outcome", "ok"), ("tool", "refund")] == 3
     assert (found["holdfast_fenced_writes_total",], found["holdfast_actors",], found["holdfast_workers",]) == (1, 1, 1)
     assert (found["holdfast_store_up",], found["holdfast_http_listeners",]) == (1, 0)
+
+
+async def test_the_breakers_that_are_not_closed_are_told_by_worker_and_so_many_at_most(api, store, monkeypatch):
+    await store.note_breakers("worker:a:0", {("openai/a", "open"): 2})
+    found = await scrape(api)
+    place = (("model", "openai/a"), ("state", "open"), ("worker", "worker:a:0"))
+    assert found["holdfast_model_breakers_open", *place] == 2
+
+    monkeypatch.setattr(figures_module, "FRESH_S", 0.0)
+    for number in range(SERIES):
+        await store.note_breakers(f"worker:b:{number:03}", {("openai/a", "open"): 1, ("openai/b", "half_open"): 1})
+    found = {place: value for place, value in (await scrape(api)).items() if place[0] == "holdfast_model_breakers_open"}
+    assert len(found) == SERIES + 2
+    assert sum(found.values()) == 2 * SERIES + 2
 
 
 async def test_every_metric_is_exposed_by_name_also_before_it_has_a_value(api, store):
