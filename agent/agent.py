@@ -21,7 +21,7 @@ from . import checks, disclosure, overriding, timeouts
 from .disclosure import Disclosure, Errors
 from .functions import is_async, takes
 from .model_table import window_tokens
-from .models import Model, declared
+from .models import Model, declared, summarizing
 from .read_result import ReadResult
 from .reply import Reply
 from .rules import Rules
@@ -73,6 +73,7 @@ class Agent:
         own_options: The model options that are not stored, by name.
         fallback_options: The same of each fallback, in their order.
         overridable_options: The same of each model that a message may choose, in their order.
+        summary_options: The same of each model that is declared for summaries (`Compact(model=Model(...))`), in their order.
         reply: The shape of its replies, with the validators of the type that was given; None if any text is a reply.
     """
 
@@ -107,7 +108,7 @@ class Agent:
         first = declared(model, model_options, field)
         allowed, others = overriding.declared(overridable, [first, *first.fallbacks], f"{field}.overridable")
         models = [one.spec.model for one in (first, *first.fallbacks, *others)]
-        terms = _context(context, models, f"{field}.context")
+        terms, of_summaries = summarizing(_context(context, models, f"{field}.context"), f"{field}.context.compact")
         every = (*self.tools, *_built_in(terms, self.tools, f"{field}.tools"))
         self._by_name = {tool.name: tool for tool in every}
         self.errors = disclosure.checked(errors, f"{field}.errors")
@@ -117,6 +118,7 @@ class Agent:
         self.own_options = first.own_options
         self.fallback_options = tuple(one.own_options for one in first.fallbacks)
         self.overridable_options = tuple(one.own_options for one in others)
+        self.summary_options = tuple(one.own_options for one in of_summaries)
         self.reply = None if reply is None else Reply(reply, f"{field}.reply")
         if self.reply is not None:
             _check_replies(every, (first, *first.fallbacks, *others), field)
@@ -251,10 +253,12 @@ def _check_summaries(spec: AgentSpec, room: int, field: str) -> None:
     compact, budget = (None, None) if spec.context is None else (spec.context.compact, spec.context.budget)
     if compact is None:
         return
-    takes = None if compact.model is None or budget is None else window_tokens(compact.model)
-    if takes is not None and budget is not None and takes < budget:
-        problem = f"{compact.model!r:.200} takes {takes} tokens, and what it summarises has up to {budget}"
-        raise ConfigurationError(f"{field}.model", problem, "name a model that takes as many, or give a smaller budget")
+    named = (compact.model,) if isinstance(compact.model, str) else ()
+    for model in named if compact.chain is None else (one.model for one in compact.chain.models):
+        takes = window_tokens(model)
+        if takes is not None and budget is not None and takes < budget:
+            problem = f"{model!r:.200} takes {takes} tokens, and what it summarises has up to {budget}"
+            raise ConfigurationError(f"{field}.model", problem, "name a model that takes as many, or give a smaller budget")
     asked = text_tokens(compact.prompt or "")
     if budget is not None and asked * 2 > budget:
         problem = f"it has about {asked} tokens, more than half of the budget"

@@ -3,7 +3,16 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from holdfast.conversation.terms.models import MOST_FALLBACKS, MOST_RETRIES, RETRIES, Breaker, ModelSpec
+from holdfast.conversation.terms.context import Context
+from holdfast.conversation.terms.models import (
+    MOST_FALLBACKS,
+    MOST_RETRIES,
+    RETRIES,
+    Breaker,
+    DeclaredModel,
+    ModelChain,
+    ModelSpec,
+)
 from holdfast.errors import ConfigurationError
 
 from . import call_options, checks
@@ -12,7 +21,7 @@ NAME_IT = 'name a model, such as "openai/gpt-4o-mini"'
 USUAL = Breaker()
 
 
-class Model:
+class Model(DeclaredModel):
     """A model, and what is done where it cannot answer.
 
     A try that fails for a passing reason (429, 5xx, a timeout, a lost connection) is repeated. Then, or if the provider refuses
@@ -53,7 +62,7 @@ class Model:
         stored, self.own_options = call_options.checked({} if options is None else options, f"{field}.options")
         checks.instance(Breaker, breaker, f"{field}.breaker", "give breaker=Breaker(...), or None")
         self.spec = ModelSpec(model=name, options=stored, retries=retries, breaker=breaker)
-        self.fallbacks = _fallbacks(name, fallbacks, f"{field}.fallbacks")
+        self.fallbacks: tuple[Model, ...] = _fallbacks(name, fallbacks, f"{field}.fallbacks")
 
     def __repr__(self) -> str:
         return f"<Model {self.spec.model!r} fallbacks={[one.spec.model for one in self.fallbacks]}>"
@@ -73,6 +82,18 @@ def declared(model: Any, options: Any, field: str) -> Model:
     stored, found.own_options = call_options.checked(options or {}, f"{field}.model_options")
     found.spec = found.spec.model_copy(update={"options": stored})
     return found
+
+
+def summarizing(context: Context | None, field: str) -> tuple[Context | None, tuple[DeclaredModel, ...]]:
+    """The context as it is stored, and the models that are declared for its summaries."""
+    compact = None if context is None else context.compact
+    if context is None or compact is None or isinstance(compact.model, str | None):
+        return context, ()
+    if isinstance(compact.model, ModelChain):
+        problem = f"{compact.model.model!r:.200} is what is stored of a model, without the options that stay with the app"
+        raise ConfigurationError(f"{field}.model", problem, "give a name or Model(...)")
+    stored = compact.model_copy(update={"model": compact.model.chain})
+    return context.model_copy(update={"compact": stored}), (compact.model, *compact.model.fallbacks)
 
 
 def _fallbacks(name: str, given: Any, field: str) -> tuple[Model, ...]:

@@ -227,8 +227,8 @@ async def _models(actors: ActorSettings) -> list[Check]:
 
 
 def has_breakers(specs: Iterable[AgentSpec]) -> bool:
-    """Whether an agent declares a breaker: of its own models, or of one that a message may choose."""
-    return any(model.breaker is not None for spec in specs for model in spec.declared_models)
+    """Whether an agent declares a breaker: of its own models, of one that a message may choose, or of one for summaries."""
+    return any(model.breaker is not None for spec in specs for model in spec.askable)
 
 
 def model_check(workers: Mapping[str, inventory.Work]) -> Check:

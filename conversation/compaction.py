@@ -28,6 +28,8 @@ NOT_OF_SUMMARIES = frozenset(
     }
 )
 """The options of an agent's model that a request for a summary does not have: thinking would use up what it may answer."""
+OF_THINKING = frozenset({"thinking", "reasoning", "reasoning_effort"})
+"""Those of them that a model has which is declared for summaries: it may think less than it would without."""
 ASKED_FOR_TOOLS = "the model asked for tools in place of a summary"
 NO_TEXT = "the model's answer has no text"
 CUT_OFF = "the summary was cut off at the model's token limit (Compact.max_tokens): {} tokens"
@@ -45,14 +47,17 @@ _UNANSWERED: Mapping[FailureReason | None, SummaryFailure] = {
 
 
 def summarizer(spec: AgentSpec) -> AgentSpec:
-    """The agent without tools that summarises an agent's conversations, with its models or the one that `Compact` names."""
+    """The agent without tools that summarises an agent's conversations, with its models or those that `Compact` declares."""
     compact = None if spec.context is None else spec.context.compact
     if compact is None:
         raise ValueError(f"agent {spec.name!r} has no Compact")
-    models = spec.models
-    if compact.model is not None:
+    models, left_out = spec.models, NOT_OF_SUMMARIES
+    if (chain := compact.chain) is not None:
+        models, left_out = chain.models, NOT_OF_SUMMARIES - OF_THINKING
+    elif isinstance(compact.model, str):
         models = (next((one for one in spec.declared_models if one.model == compact.model), ModelSpec(model=compact.model)),)
-    first, *others = (one.model_copy(update={"options": _options(one.options, notes_tokens(spec))}) for one in models)
+    most = notes_tokens(spec)
+    first, *others = (one.model_copy(update={"options": _options(one.options, most, left_out)}) for one in models)
     timeout_s = min(compact.timeout_s, spec.limits.model_timeout_s)
     return AgentSpec(
         name=spec.name,
@@ -66,16 +71,16 @@ def summarizer(spec: AgentSpec) -> AgentSpec:
     )
 
 
-def _options(options: jsontext.JsonText, most: int) -> jsontext.JsonText:
+def _options(options: jsontext.JsonText, most: int, left_out: frozenset[str]) -> jsontext.JsonText:
     given = jsontext.loads(options)
     bound = next((name for name in reversed(BOUNDS) if name in given), BOUNDS[0])
-    return jsontext.dumps({name: value for name, value in given.items() if name not in NOT_OF_SUMMARIES} | {bound: most})
+    return jsontext.dumps({name: value for name, value in given.items() if name not in left_out} | {bound: most})
 
 
-def without_thinking(called: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of a call for a summary, whose options an app may declare in its code, too: without those of thinking."""
+def without_thinking(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of an agent's model that are not stored, as a request for a summary has them: without those of thinking."""
     left_out = NOT_OF_SUMMARIES.difference(BOUNDS)
-    plain = {name: value for name, value in called.items() if name not in left_out}
+    plain = {name: value for name, value in options.items() if name not in left_out}
     if isinstance(extra := plain.get("extra_body"), Mapping):
         plain["extra_body"] = {name: value for name, value in extra.items() if name not in left_out}
     return plain

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from holdfast.agent import Agent
+from holdfast.conversation.compaction import without_thinking
 from holdfast.conversation.terms.models import ModelSpec
 from holdfast.conversation.terms.spec import STORED_OPTIONS
 from holdfast.conversation.text import jsontext
@@ -45,14 +46,20 @@ class Elsewhere(Exception):
 
 
 def arguments(
-    model: ModelSpec, agent: Agent | None, provider: Callable[[str], str], keyed: Callable[[str], bool]
+    model: ModelSpec,
+    agent: Agent | None,
+    provider: Callable[[str], str],
+    keyed: Callable[[str], bool],
+    *,
+    summarizes: bool = False,
 ) -> dict[str, Any]:
     """The model and the options of a call; `Elsewhere` if the store names a model that might choose a destination.
 
     A running turn may have begun with an older spec than the app's. `provider` gives the provider that a model is called at (''
-    if unknown), `keyed` whether a provider of `FIXED` would be called with its own key.
+    if unknown), `keyed` whether a provider of `FIXED` would be called with its own key. `summarizes`: for a
+    summary.
     """
-    place, declared = _place(model.model, provider), _declared(agent)
+    place, declared = _place(model.model, provider), _declared(agent, summarizes=summarizes)
     own = next((options for name, options in declared if name == model.model), None)
     if own is None and place:
         own = next((options for name, options in declared if place == _place(name, provider)), None)
@@ -69,14 +76,23 @@ def arguments(
     return {name: value for name, value in stored.items() if name in STORED_OPTIONS} | own | {"model": model.model}
 
 
-def _declared(agent: Agent | None) -> list[tuple[str, dict[str, Any]]]:
-    """The models that the app declares for an agent, in their order, with the options that are not stored."""
+def _declared(agent: Agent | None, *, summarizes: bool) -> list[tuple[str, dict[str, Any]]]:
+    """The models that the app declares for an agent, in their order, with the options that are not stored.
+
+    Where one of them summarises, those that are declared for that come first.
+    """
     if agent is None:
         return []
     chosen = agent.spec.overridable.models if agent.spec.overridable is not None else ()
     others = (*agent.spec.fallbacks, *chosen)
     options = (*agent.fallback_options, *agent.overridable_options)
-    return [(agent.spec.model, agent.own_options), *((one.model, own) for one, own in zip(others, options, strict=True))]
+    found = [(agent.spec.model, agent.own_options), *((one.model, own) for one, own in zip(others, options, strict=True))]
+    if not summarizes:
+        return found
+    compact = agent.spec.context.compact if agent.spec.context is not None else None
+    models = compact.chain.models if compact is not None and compact.chain is not None else ()
+    own = [(one.model, options) for one, options in zip(models, agent.summary_options, strict=True)]
+    return own + [(name, without_thinking(options)) for name, options in found]
 
 
 def _summarizes(agent: Agent, model: str) -> bool:

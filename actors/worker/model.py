@@ -37,7 +37,7 @@ from holdfast.actors.worker.model_outcome import WORDS
 from holdfast.actors.workers import AnswerOutcome, ModelRequest
 from holdfast.agent import Agent, Suspend
 from holdfast.backoff import Backoff
-from holdfast.conversation import AgentSpec, FailureReason, ModelFailed, ToolSpec, compaction
+from holdfast.conversation import AgentSpec, FailureReason, ModelFailed, ToolSpec
 from holdfast.conversation.records.proposed_call import ProposedCall
 from holdfast.conversation.terms.models import ModelSpec
 from holdfast.persistence import Runs
@@ -234,10 +234,9 @@ class _Asking:
 
     def _target(self, model: ModelSpec) -> _Target:
         try:
-            called = destination.arguments(model, self._agent, _provider, _keyed)
+            called = destination.arguments(model, self._agent, _provider, _keyed, summarizes=self._deltas.hidden)
         except destination.Elsewhere as elsewhere:
             raise _Failed(str(elsewhere), FailureReason.MODEL_ERROR, onward=True, why="elsewhere") from elsewhere
-        called = compaction.without_thinking(called) if self._deltas.hidden else called
         route = _provider(called["model"], called.get("custom_llm_provider"))
         anthropic = route == "anthropic" or (route in ANTHROPIC_ELSEWHERE and "claude" in model.model)
         blind = partial(_blind, called["model"], route)

@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 from holdfast.conversation.record import Record
 from holdfast.errors import InvalidInput
 
+from .models import DeclaredModel, ModelChain
 from .stages import Seconds
 
 EVERY_TOOL = "*"
@@ -20,6 +21,7 @@ MOST_OUTPUT = 4096
 """How many tokens are kept free for an answer whose length the model options do not bound."""
 
 Count = Annotated[int, Field(ge=1, le=LARGEST_BUDGET)]
+ModelName = Annotated[str, Field(min_length=1, max_length=500)]
 
 
 class Retain(Record):
@@ -60,7 +62,8 @@ class Compact(Record):
 
     Attributes:
         at: The part of the room for messages from which on a model call is preceded by a summary.
-        model: The model that summarises, as litellm names it; None: the agent's own.
+        model: The model that summarises, by litellm's name or as a `Model` with all that it has (retries, fallbacks, breaker,
+            options); None: the agent's own.
         prompt: Its instructions, in place of the usual ones.
         max_tokens: How many tokens a summary may have; None: 1,024, at most a third of `at` of the room.
         keep: How many messages, the last ones, stay as they are; None: those that the model has not answered yet.
@@ -68,11 +71,18 @@ class Compact(Record):
     """
 
     at: float = Field(default=0.8, ge=0.1, le=1)
-    model: Annotated[str, Field(min_length=1, max_length=500)] | None = None
+    model: ModelName | ModelChain | DeclaredModel | None = None
     prompt: Annotated[str, Field(min_length=1, max_length=100_000)] | None = None
     max_tokens: Count | None = None
     keep: Annotated[int, Field(ge=1, le=10_000)] | None = None
     timeout_s: Seconds = 120
+
+    @property
+    def chain(self) -> ModelChain | None:
+        """The models that summarise, if they are declared for that with all that they have; None: a name, or the agent's."""
+        if isinstance(self.model, DeclaredModel):
+            return self.model.chain
+        return self.model if isinstance(self.model, ModelChain) else None
 
 
 class Context(Record):

@@ -1,6 +1,9 @@
 """The models that an agent's calls are answered by: the first one, and its fallbacks."""
 
-from pydantic import Field
+from typing import Any
+
+from pydantic import Field, GetCoreSchemaHandler
+from pydantic_core import CoreSchema, core_schema
 
 from holdfast.conversation.record import Record
 from holdfast.conversation.text.jsontext import JsonText
@@ -40,3 +43,44 @@ class ModelSpec(Record):
     options: JsonText = "{}"
     retries: int = Field(default=RETRIES, ge=0, le=MOST_RETRIES)
     breaker: Breaker | None = None
+
+
+class ModelChain(ModelSpec):
+    """A model with those that are asked where it cannot answer.
+
+    Attributes:
+        fallbacks: These models, in the order in which they are asked.
+    """
+
+    fallbacks: tuple[ModelSpec, ...] = Field(default=(), max_length=MOST_FALLBACKS)
+
+    @property
+    def models(self) -> tuple[ModelSpec, ...]:
+        """The models in the order in which they are asked."""
+        return (self, *self.fallbacks)
+
+
+class DeclaredModel:
+    """A model as an app declares it (`holdfast.Model`). What is stored of it is its chain.
+
+    Attributes:
+        spec: The model as the machine knows it.
+        own_options: Its options that are not stored, by name.
+        fallbacks: The models that are asked where it cannot answer.
+    """
+
+    spec: ModelSpec
+    own_options: dict[str, Any]
+    fallbacks: "tuple[DeclaredModel, ...]"
+
+    @property
+    def chain(self) -> ModelChain:
+        """The model and its fallbacks without the options that stay with the app."""
+        return ModelChain(**dict(self.spec), fallbacks=tuple(one.spec for one in self.fallbacks))
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """The pydantic schema of a field that takes such a model."""
+        del source, handler
+        stored = core_schema.plain_serializer_function_ser_schema(lambda declared: declared.chain)
+        return core_schema.is_instance_schema(cls, serialization=stored)

@@ -245,6 +245,13 @@ class AgentSpec(Record):
         """Every model that a turn may ask: the agent's own, and those that a message may choose."""
         return (*self.models, *(self.overridable.models if self.overridable is not None else ()))
 
+    @property
+    def askable(self) -> tuple[ModelSpec, ...]:
+        """Every model that a call may ask: those of turns, and those that are declared for summaries."""
+        compact = None if self.context is None else self.context.compact
+        chain = None if compact is None else compact.chain
+        return (*self.declared_models, *(() if chain is None else chain.models))
+
     @cached_property
     def digest(self) -> str:
         """The name of this exact spec: the SHA-256 of its JSON, in hexadecimal; a stored spec keeps its stored digest.

@@ -86,7 +86,7 @@ from holdfast.conversation.records.events import CallHeld
 from holdfast.conversation.terms.budget import Budget, DaySpent, Per, Spent
 from holdfast.conversation.terms.decisions import DecisionRecord
 from holdfast.conversation.terms.grants import CallTarget, Level, Scope
-from holdfast.conversation.terms.models import Breaker, ModelSpec
+from holdfast.conversation.terms.models import Breaker, ModelChain, ModelSpec
 from holdfast.conversation.terms.overrides import Overridable, Overrides
 from holdfast.conversation.terms.parts import FilePart, ImagePart, TextPart
 from holdfast.conversation.terms.reply import FINAL_ANSWER
@@ -272,11 +272,21 @@ SUMMARISED = DESK.model_copy(
     }
 )
 """The agent whose conversations are summarised."""
+_NOTES = ModelChain(
+    model="test/notes",
+    options='{"seed":1}',
+    retries=1,
+    breaker=Breaker(failures=2, cooldown_s=5, probes=2),
+    fallbacks=(ModelSpec(model="test/other", options='{"seed":2}', retries=0, breaker=Breaker()),),
+)
+SUMMARISED_ELSEWHERE = DESK.model_copy(update={"context": Context(budget=9_000, compact=Compact(model=_NOTES))})
+"""The agent whose summaries are made by models that are declared for them."""
 FITTING = '{"order":7}'
 LONG = f'{{"sealed":"{"x" * 70_000}"}}'
 """A text that is long enough for a snapshot."""
 LATER = (
     SUMMARISED,
+    SUMMARISED_ELSEWHERE,
     SHAPED,
     FALLING_BACK,
     CLERK,
@@ -1049,6 +1059,10 @@ async def is_cut_off(tells: Recorder) -> None:
 
 async def is_summarised(tells: Recorder) -> None:
     """A turn before whose model call summaries fail in every way, until one stands."""
+    tells.writer.spec = SUMMARISED_ELSEWHERE
+    await tells.does("a message comes", steps.send("hello again", message_id="m-noted"))
+    await tells.does("its turn begins", steps.begin())
+    await tells.does("the model replies", steps.reply("hello"))
     tells.writer.spec = SUMMARISED
     await tells.does("a message comes", steps.send("where were we?", message_id="m-summed"))
     await tells.does("its turn begins", steps.begin())

@@ -6,9 +6,11 @@ import pytest
 from model_caller import LOOKUP, Caller
 from writer import finish
 
-from holdfast.conversation import Compact, Context, ModelReplied, compaction
+from holdfast.actors.worker import model
+from holdfast.conversation import Breaker, Compact, Context, ModelReplied, compaction
+from holdfast.conversation.terms.models import ModelChain, ModelSpec
 from holdfast.conversation.window import window
-from holdfast.testing import ModelServer, call
+from holdfast.testing import ModelServer, call, say
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:Item '.*' on TypedDict class:UserWarning"),
@@ -18,13 +20,17 @@ OPTIONS = {"temperature": 0, "max_tokens": 300, "tool_choice": "auto"}
 NOTES = "the order is 7"
 
 
-async def summarised(*, anthropic, tells=NOTES, **terms):
-    """A turn with a call, and the summary before the next one; the caller, the requests, and what came of the summary."""
+async def summarised(*, anthropic, tells=NOTES, at=(), **terms):
+    """A turn with a call, and the summary before the next one; the requests to its server, and what came of the summary.
+
+    `at`: the addresses of the models that are declared for summaries.
+    """
     with ModelServer(script=[call("lookup", {"order": 7}), "shipped " * 260, tells, "yes"]) as server:
         caller = await Caller.of(server, anthropic=anthropic, tools=(LOOKUP,), options=OPTIONS)
         context = Context(budget=1200, preview=None, compact=Compact(**terms))
         caller.spec = caller.spec.model_copy(update={"context": context, "instructions": "Be kind."})
         caller.writer.spec = caller.spec = caller.spec.stored_as(caller.writer.spec.digest)
+        caller.summary_options = tuple({"api_base": one, "api_key": "sk-test"} for one in at)
         await caller.turn()
         await caller.writer.do(finish(caller.writer.effect_ids[0]))
         await caller.turn()
@@ -69,3 +75,19 @@ async def test_another_model_of_the_same_provider_summarises_with_the_agents_add
 async def test_a_summary_that_asks_for_tools_is_none():
     _, verdict = await summarised(anthropic=False, tells=call("lookup", {"order": 8}))
     assert verdict.failed == "calls"
+
+
+async def test_a_model_that_is_declared_for_summaries_is_retried_gives_way_and_is_passed_over(monkeypatch):
+    monkeypatch.setattr(model, "FIRST_DELAY_S", 0.0)
+    own = ModelSpec(model="openai/gpt-5-nano", options='{"reasoning_effort":"low"}')
+    chain = ModelChain(model="openai/gpt-4o-mini", retries=1, breaker=Breaker(failures=2), fallbacks=(own,))
+    with ModelServer(script=[]) as down, ModelServer(script=lambda _: say(NOTES)) as other:
+        down.fail(503, times=None)
+        (*_, after), verdict = await summarised(anthropic=False, tells="yes", at=(down.url, other.url), model=chain)
+    assert (verdict.failed, verdict.summary, verdict.model) == (None, NOTES, "openai/gpt-5-nano")
+    assert [request.body["model"] for request in down.requests] == ["gpt-4o-mini"] * 2
+    (asked,) = (request.body for request in other.requests)
+    assert (asked["model"], asked["reasoning_effort"]) == ("gpt-5-nano", "low")
+    assert not asked.keys() & {"tools", "tool_choice"}
+    # then the breaker of the address for summaries is open, and the same model answers the agent at its own
+    assert (after["model"], "tools" in after) == ("gpt-4o-mini", True)

@@ -61,6 +61,7 @@ class Declared:
     own_options: dict[str, Any]
     fallback_options: tuple[dict[str, Any], ...] = ()
     overridable_options: tuple[dict[str, Any], ...] = ()
+    summary_options: tuple[dict[str, Any], ...] = ()
     name: str = "desk"
     tools: tuple[Tool, ...] = ()
     errors: str = "full"
@@ -81,6 +82,7 @@ class Caller:
     writer: Writer
     own_options: dict[str, Any] = field(default_factory=dict)
     fallback_options: tuple[dict[str, Any], ...] = ()
+    summary_options: tuple[dict[str, Any], ...] = ()
     live: list[list[Any]] = field(default_factory=list)
     app_tools: tuple[Tool, ...] = ()
     reply: Reply | None = None
@@ -155,7 +157,8 @@ class Caller:
         It is sent these messages, or all. `asked` is the stored spec, if it is not the one that the app declares. `hidden`:
         listeners are told nothing.
         """
-        agent: Any = Declared(self.spec, self.own_options, self.fallback_options, tools=self.app_tools, reply=self.reply)
+        own: dict[str, Any] = {"fallback_options": self.fallback_options, "summary_options": self.summary_options}
+        agent: Any = Declared(self.spec, self.own_options, **own, tools=self.app_tools, reply=self.reply)
         turn = TurnContext(conversation_id="c-1", agent="desk")
         rules = CallRules(FixedRules(Rules()), Rules(), "desk", partial(asyncio.sleep, 0, turn))
         outcome: Awaitable[ModelReplied | ModelFailed] = model.call(

@@ -6,7 +6,7 @@ import pytest
 
 from holdfast.actors.worker import destination
 from holdfast.actors.worker.destination import Elsewhere
-from holdfast.agent import Agent, Model
+from holdfast.agent import Agent, Compact, Context, Model
 from holdfast.conversation import AgentSpec
 from holdfast.conversation.terms.overrides import Overrides
 from holdfast.conversation.text import jsontext
@@ -20,8 +20,8 @@ def provider(model):
     return known.get(model) or model.rpartition("/")[0].partition("/")[0]
 
 
-def arguments(spec, declared, provided, keyed=bool):
-    return destination.arguments(spec.models[0], declared, provided, keyed)
+def arguments(spec, declared, provided, keyed=bool, **more):
+    return destination.arguments(spec.models[0], declared, provided, keyed, **more)
 
 
 def agent(model="openai/gpt-4o-mini", **options):
@@ -157,3 +157,39 @@ def test_a_model_that_a_message_chose_is_called_with_the_apps_own_options_for_it
     spec = declared.spec.overridden(Overrides(model="openai/large", temperature=0.25))
     found = arguments(spec, declared, provider)
     assert found == {"model": "openai/large", "top_p": 0.5, "temperature": 0.25, "api_base": "https://large.internal/v1"}
+
+
+# -- summaries ---------------------------------------------------------------------------------------------------------------
+
+
+def summarised(model, options=INTERNAL):
+    context = Context(budget=8000, compact=Compact(model=model))
+    return Agent(name="desk", model="openai/gpt-4o-mini", model_options=options, context=context)
+
+
+def test_a_model_that_is_declared_for_summaries_has_its_own_options_and_no_others():
+    theirs = {"api_base": "https://notes.internal/v1", "extra_body": {"thinking": {"type": "disabled"}}}
+    declared = summarised(
+        Model("openai/gpt-4o-mini", theirs, fallbacks=["openai/gpt-4.1-mini", Model("groq/a", {"api_base": "x"})])
+    )
+    asked = {"summarizes": True}
+    assert arguments(stored(), declared, provider, **asked) == {"model": "openai/gpt-4o-mini", **theirs}
+    assert arguments(stored("openai/gpt-4.1-mini"), declared, provider, **asked) == {"model": "openai/gpt-4.1-mini"}
+    assert arguments(stored("groq/a"), declared, provider, **asked) == {"model": "groq/a", "api_base": "x"}
+
+
+def test_a_call_that_does_not_summarise_has_none_of_the_options_for_summaries():
+    declared = summarised(Model("openai/gpt-4o-mini", {"api_base": "https://notes.internal/v1"}))
+    assert arguments(stored(), declared, provider) == {"model": "openai/gpt-4o-mini", **INTERNAL}
+
+
+def test_the_agents_own_options_for_a_summary_are_those_without_thinking():
+    options = {"extra_body": {"thinking": {"type": "enabled"}, "user": "u"}}
+    found = arguments(stored(), summarised("openai/gpt-4o-mini", options), provider, summarizes=True)
+    assert found == {"model": "openai/gpt-4o-mini", "extra_body": {"user": "u"}}
+
+
+def test_the_store_chooses_no_destination_for_a_summary():
+    declared = summarised(Model("openai/gpt-4o-mini", {"api_base": "https://notes.internal/v1"}))
+    with pytest.raises(Elsewhere):
+        arguments(stored("huggingface/http://127.0.0.1:9"), declared, provider, summarizes=True)

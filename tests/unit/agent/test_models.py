@@ -3,8 +3,9 @@
 import pytest
 from pydantic import ValidationError
 
-from holdfast import Agent, Breaker, ConfigurationError, Context, Model
-from holdfast.conversation.terms.models import ModelSpec
+from holdfast import Agent, Breaker, Compact, ConfigurationError, Context, Model
+from holdfast.conversation import AgentSpec
+from holdfast.conversation.terms.models import ModelChain, ModelSpec
 
 FIRST, SECOND, THIRD = "openai/gpt-4o-mini", "anthropic/claude-sonnet-4-5", "mistral/mistral-large-latest"
 
@@ -74,3 +75,61 @@ def test_a_breaker_has_bounds(given):
 
 def test_without_a_budget_the_smallest_window_of_the_models_counts():
     assert declared(Model(SECOND, fallbacks=[FIRST]), context=Context()).spec.context.budget == 128_000
+
+
+# -- models for summaries ----------------------------------------------------------------------------------------------------
+
+
+def summarised(model, budget=8000):
+    return declared(FIRST, context=Context(budget=budget, compact=Compact(model=model)))
+
+
+def test_a_model_for_summaries_is_stored_with_its_fallbacks_and_without_what_only_the_app_may_set():
+    other = Model(THIRD, {"api_base": "https://b.example"}, breaker=None)
+    model = Model(SECOND, {"seed": 1, "api_base": "https://a.example"}, retries=1, fallbacks=[other, FIRST])
+    agent = summarised(model)
+    assert agent.spec.context.compact.model == ModelChain(
+        model=SECOND,
+        options='{"seed":1}',
+        retries=1,
+        breaker=Breaker(),
+        fallbacks=(ModelSpec(model=THIRD), ModelSpec(model=FIRST, breaker=Breaker())),
+    )
+    assert agent.summary_options == ({"api_base": "https://a.example"}, {"api_base": "https://b.example"}, {})
+    text = agent.spec.model_dump_json(exclude_defaults=True)
+    assert "example" not in text
+    assert AgentSpec.model_validate_json(text) == agent.spec
+
+
+def test_what_is_declared_for_summaries_may_be_declared_for_several_agents():
+    terms = Context(budget=8000, compact=Compact(model=Model(SECOND)))
+    one, other = (Agent(name=name, model=FIRST, context=terms) for name in "ab")
+    assert one.spec.context == other.spec.context
+    assert Compact.model_validate_json(terms.compact.model_dump_json()) == one.spec.context.compact
+
+
+def test_a_name_for_summaries_is_stored_as_the_text_that_it_is():
+    agent = summarised(SECOND)
+    assert agent.spec.context.compact.model_dump(exclude_defaults=True) == {"model": SECOND}
+    assert agent.summary_options == ()
+
+
+def test_all_models_that_may_be_asked_are_known():
+    compact = Compact(model=Model(THIRD, fallbacks=["groq/a"]))
+    agent = declared(
+        Model(FIRST, fallbacks=[SECOND]), overridable={"model": ["groq/b"]}, context=Context(budget=8000, compact=compact)
+    )
+    assert [one.model for one in agent.spec.askable] == [FIRST, SECOND, "groq/b", THIRD, "groq/a"]
+    assert [one.model for one in summarised(SECOND).spec.askable] == [FIRST]
+
+
+def test_each_model_for_summaries_takes_as_much_as_the_agent_sends():
+    small = Model(FIRST, fallbacks=["openai/gpt-3.5-turbo"])
+    with pytest.raises(ConfigurationError, match=r"compact.model: 'openai/gpt-3.5-turbo' takes 16385 tokens"):
+        summarised(small, budget=60_000)
+    summarised(small, budget=12_000)
+
+
+def test_what_is_stored_of_a_model_for_summaries_is_none_to_declare():
+    with pytest.raises(ConfigurationError, match=r"context\.compact\.model: .* stay with the app; give a name or Model"):
+        summarised(summarised(Model(SECOND)).spec.context.compact.model)

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from holdfast.agent import Agent, Breaker, Model
+from holdfast.agent import Agent, Breaker, Compact, Context, Model
 from holdfast.cli import doctor, headroom, known_holes, problems, redis_checks, redis_doors
 from holdfast.cli.check import Outcome, bounded, fail, failed, judged, ok, warn
 from holdfast.cli.display import to_json
@@ -423,6 +423,8 @@ def test_workers_that_pass_a_model_over_are_named():
         ({"model": Model("openai/a")}, True),
         ({"model": Model("openai/a", breaker=None, fallbacks=[Model("openai/b", breaker=Breaker(failures=1))])}, True),
         ({"model": "openai/a", "overridable": {"model": ["openai/b"]}}, True),
+        ({"model": "openai/a", "context": Context(budget=8000, compact=Compact(model="openai/b"))}, False),
+        ({"model": "openai/a", "context": Context(budget=8000, compact=Compact(model=Model("openai/b")))}, True),
     ],
 )
 def test_breakers_are_looked_for_in_each_model_that_a_turn_may_ask(agent, expected):

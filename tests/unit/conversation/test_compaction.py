@@ -12,8 +12,8 @@ from holdfast.conversation.log.transcript import Compaction
 from holdfast.conversation.records.event_base import FailureReason, SummaryFailure
 from holdfast.conversation.records.proposed_call import ProposedCall
 from holdfast.conversation.sizes import RESERVE, THINKING, budget_of, fixed_tokens, message_tokens, notes_tokens
-from holdfast.conversation.terms.models import ModelSpec
-from holdfast.conversation.terms.overrides import Overridable
+from holdfast.conversation.terms.models import Breaker, ModelChain, ModelSpec
+from holdfast.conversation.terms.overrides import Overridable, Overrides
 from holdfast.conversation.window import Rule, window
 
 
@@ -348,6 +348,18 @@ def test_a_model_of_its_own_summarises_with_the_options_that_the_agent_declares_
     found = compaction.summarizer(of)
     assert (found.model, found.retries, found.fallbacks) == ("test/small", 1, ())
     assert json.loads(found.model_options)["top_p"] == 0.5
+
+
+def test_a_model_that_is_declared_for_summaries_has_all_that_is_its_own():
+    thinks = '{"reasoning_effort":"low","response_format":{"type":"text"},"max_tokens":9000}'
+    chain = ModelChain(
+        model="test/model", options=thinks, retries=1, breaker=Breaker(failures=2), fallbacks=(ModelSpec(model="test/small"),)
+    )
+    found = compaction.summarizer(spec(model=chain).overridden(Overrides(temperature=0.5)))
+    most = notes_tokens(spec())
+    assert json.loads(found.model_options) == {"reasoning_effort": "low", "max_tokens": most}
+    assert (found.model, found.retries, found.breaker) == ("test/model", 1, Breaker(failures=2))
+    assert found.fallbacks == (ModelSpec(model="test/small", options=f'{{"max_tokens":{most}}}'),)
 
 
 # -- what it answers ---------------------------------------------------------------------------------------------------------

@@ -35,7 +35,7 @@ from holdfast.conversation.terms.approvers import MOST_VOTES, ApproverTerms
 from holdfast.conversation.terms.budget import MOST_TOKENS, Budget
 from holdfast.conversation.terms.context import LARGEST_BUDGET, LEAST_PREVIEW, Compact, Context, Retain
 from holdfast.conversation.terms.decisions import DecisionKind, DecisionRecord
-from holdfast.conversation.terms.models import MOST_RETRIES, Breaker, ModelSpec
+from holdfast.conversation.terms.models import MOST_RETRIES, Breaker, ModelChain, ModelSpec
 from holdfast.conversation.terms.overrides import Overridable, Overrides
 from holdfast.conversation.terms.spec import NotifySpec
 from holdfast.conversation.terms.stopping import MOST_ANSWERS, MOST_COUNTED, Stop
@@ -97,6 +97,7 @@ def records(kind, **chosen):
         return records(kind, keep=st.integers(1, 10_000), **{name: st.none() | one for name, one in bounds.items()})
     if kind is Compact and not chosen:
         texts = {name: st.none() | st.text(min_size=1, max_size=40) for name in ("model", "prompt")}
+        texts["model"] |= records(ModelChain)
         counts = {"keep": st.none() | st.integers(1, 10_000), "max_tokens": st.none() | st.integers(1, LARGEST_BUDGET)}
         return records(kind, at=st.floats(0.1, 1), **texts, **counts)
     if kind is Retain and not chosen:
@@ -119,7 +120,7 @@ def records(kind, **chosen):
     if kind is Breaker and not chosen:
         counts = {name: st.integers(1, 100) for name in ("failures", "probes")}
         return records(kind, cooldown_s=st.floats(1, 86_400), **counts)
-    if kind in (AgentSpec, ModelSpec) and not chosen:
+    if kind in (AgentSpec, ModelSpec, ModelChain) and not chosen:
         return records(kind, retries=st.integers(0, MOST_RETRIES))
     if kind is Overrides and not chosen:
         shares = {name: st.none() | st.floats(0, 1) for name in ("temperature", "top_p")}

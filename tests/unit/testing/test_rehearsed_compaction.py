@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+import holdfast
 from holdfast import Agent, Compact, Context, tool
 from holdfast.client import Usage
 from holdfast.testing import Rehearsal, call, calls, say
@@ -231,6 +232,17 @@ async def test_the_last_messages_stay_as_they_are():
     assert of_kind(result, "compacted")
     after = next(prompt for prompt in result.prompts if told(prompt[0]).get("_kind") == "holdfast.summary")
     assert len(after) >= 7
+
+
+async def test_what_is_declared_for_summaries_answers_in_the_order_in_which_it_is_asked():
+    def summarises(messages):
+        return next(says)
+
+    says = iter([ConnectionError("down"), say("facts: none"), *[say("facts: none")] * 99])
+    first = holdfast.Model("openai/gpt-4.1-mini", {"api_base": "https://a.example"}, fallbacks=["openai/gpt-4.1-nano"])
+    result, _ = await talked(desk(model=first), Model(summarises=summarises), 20)
+    models = [one.model for one in of_kind(result, "compacted")]
+    assert models[:2] == ["openai/gpt-4.1-nano", "openai/gpt-4.1-mini"]
 
 
 async def test_an_agent_without_compact_writes_what_it_wrote():
