@@ -2,8 +2,15 @@
 
 from decimal import Decimal
 
-from holdfast.conversation import FailureReason
-from holdfast.conversation.records.events import ModelAnswered, TurnFailed, TurnStarted
+from holdfast.conversation import FailureReason, SummaryFailure
+from holdfast.conversation.records.events import (
+    Compacted,
+    CompactionStarted,
+    ModelAnswered,
+    SummaryFailed,
+    TurnFailed,
+    TurnStarted,
+)
 from holdfast.conversation.terms.budget import DAY_MS, Spent
 from holdfast.conversation.terms.money import NANOS
 
@@ -17,11 +24,12 @@ def budgets_bound_what_begins(world, histories):
         budgeted = None
         for event in history.events:
             match event:
-                case TurnStarted():
+                case TurnStarted() | CompactionStarted():
                     budgeted = event.budget
-                case ModelAnswered() if budgeted == "day":
+                case ModelAnswered() | Compacted() | SummaryFailed() if budgeted == "day":
                     place = history.events[0].agent, event.at // DAY_MS
-                    sums[place] = sums.get(place, Spent()) + Spent(tokens=event.output_tokens, nano_usd=_nanos(event))
+                    tokens = (event.input_tokens or 0) + (event.output_tokens or 0)
+                    sums[place] = sums.get(place, Spent()) + Spent(tokens=tokens, nano_usd=_nanos(event))
                     answers.append((place, event.at, _nanos(event)))
         _conversation_is_bounded(world, history)
     if world.memory._spent != sums:
@@ -36,14 +44,16 @@ def _conversation_is_bounded(world, history):
         return
     for event in history.events:
         match event:
-            case TurnStarted():
+            case TurnStarted() | CompactionStarted():
                 due = used >= _bound(budget)
-            case ModelAnswered():
+            case ModelAnswered() | Compacted() | SummaryFailed():
                 used += _nanos(event)
-                if due:
+                if due and getattr(event, "reason", None) is not SummaryFailure.NOT_ASKED:
                     world.ledger.wrong("%s: a model is asked beyond the budget", history.conversation_id)
             case TurnFailed() if (event.reason is FailureReason.BUDGET_EXCEEDED) != due:
                 world.ledger.wrong("%s: %s, and %d are used", history.conversation_id, event.reason, used)
+    if history.states[-1].spent.nano_usd != used:
+        world.ledger.wrong("%s: %d are counted, and %d used", history.conversation_id, history.states[-1].spent.nano_usd, used)
 
 
 def _day_is_used_up(world, history, answers):

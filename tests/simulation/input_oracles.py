@@ -9,6 +9,9 @@ from holdfast.conversation.log.transcript import Transcript
 from holdfast.conversation.records.events import (
     CallResolved,
     CallSuspended,
+    Compacted,
+    CompactionRequested,
+    CompactionStarted,
     Ended,
     InputDue,
     InputJoined,
@@ -17,6 +20,7 @@ from holdfast.conversation.records.events import (
     InputWithdrawn,
     MessageAccepted,
     ModelAnswered,
+    SummaryFailed,
     SuspensionSettled,
     TurnCancelled,
     TurnCompleted,
@@ -43,6 +47,7 @@ class Account:
     turn: str | None = None
     open: set = field(default_factory=set)  # calls without a result
     epoch: int = 0
+    by_hand: int = 0  # the request for a summary that waits in the queue, or is under way
 
     def put(self, seq, priority):
         """Put a message behind all of its priority."""
@@ -51,6 +56,11 @@ class Account:
     @property
     def in_order(self):
         return sorted(self.queue, key=self.queue.get)
+
+    @property
+    def messages(self):
+        """What is queued, without the request for a summary."""
+        return [seq for seq in self.in_order if seq != self.by_hand]
 
     def take(self, seq):
         """Take a message from where it waits; whether it did."""
@@ -62,6 +72,13 @@ class Account:
             self.put(seq, priority)
         self.turn, self.open, self.steered = None, set(), {}
 
+    def summarised(self):
+        """The request for a summary waits no longer, nor does what goes on for that alone."""
+        self.take(self.by_hand)
+        if self.turn == f"c{self.by_hand}":
+            self.turn = None
+        self.by_hand = 0
+
 
 def every_message_has_its_end(world, history):
     """Each message begins one turn, joins one, or is withdrawn, superseded or dropped, in the order that is promised."""
@@ -72,7 +89,7 @@ def every_message_has_its_end(world, history):
         _append(world, account, before, events, problems.append)
     state = history.states[-1]
     if not state.ended:
-        due = [*account.steered, *account.in_order, *sorted(account.delayed, key=account.delayed.get)]
+        due = [*account.steered, *account.messages, *sorted(account.delayed, key=account.delayed.get)]
         found = [one.seq for one in state.waiting]
         if found[: len(due) - len(account.delayed)] != due[: len(due) - len(account.delayed)] or sorted(found) != sorted(due):
             problems.append(f"{due} wait, and by its state {found} do")
@@ -87,7 +104,7 @@ def every_message_has_its_end(world, history):
 def _nothing_is_silenced(events, wrong):
     """Input but an interruption settles nothing, and drops nothing that waits."""
     kinds = {type(event) for event in events}
-    asked = kinds & {MessageAccepted, InputWithdrawn, InputRescheduled}
+    asked = kinds & {MessageAccepted, InputWithdrawn, InputRescheduled, CompactionRequested}
     if asked and not kinds & {InputSuperseded, Ended} and kinds & {SuspensionSettled, CallResolved, TurnCancelled}:
         wrong(f"input settles something: {[event.kind for event in events]}")
 
@@ -117,6 +134,9 @@ def _append(world, account, before, events, wrong):
                 account.became[message] = "withdrawn", None
             case InputSuperseded():
                 _superseded(account, event, events[place + 1 :], seq, was, wrong)
+            case CompactionRequested() if not account.by_hand:
+                account.by_hand = seq
+                account.put(seq, 0)
             case _:
                 _of_turn(account, event, wrong)
 
@@ -130,6 +150,13 @@ def _of_turn(account, event, wrong):
             account.take(message)
             account.turn, account.open = event.turn_id, set()
             account.became[message] = "begun", event.turn_id
+        case CompactionStarted(requested_at=request):
+            if account.turn is not None or account.in_order[:1] != [request]:
+                wrong(f"the summary for {request} begins: {account.in_order} are queued, {account.turn} goes on")
+            account.take(request)
+            account.turn, account.open = event.turn_id, set()
+        case Compacted() | SummaryFailed():
+            account.summarised()
         case ModelAnswered():
             account.open = {call.tool_call_id for call in event.calls}
         case CallSuspended(suspension_kind=SuspensionKind.LIMIT):
@@ -141,8 +168,11 @@ def _of_turn(account, event, wrong):
         case TurnCompleted() | TurnFailed() | TurnCancelled():
             if account.turn != event.turn_id:
                 wrong(f"{event.turn_id} is over, and {account.turn} goes on")
+            if event.turn_id == f"c{account.by_hand}":
+                account.summarised()
             account.over()
         case Ended():
+            account.summarised()
             left = (*account.steered, *account.queue, *account.delayed)
             account.became |= dict.fromkeys(left, ("dropped", None))
             account.queue, account.delayed, account.steered = {}, {}, {}
@@ -166,7 +196,7 @@ def _accepted(account, seq, event, wrong):
         account.steered[seq] = event.priority
     else:
         account.put(seq, event.priority)
-    if event.steers and account.turn is None:
+    if event.steers and (account.turn is None or account.turn.startswith("c")):
         wrong(f"message {seq} is to join a turn, and none goes on")
 
 
@@ -187,8 +217,8 @@ def _superseded(account, event, behind, seq, was, wrong):
     name = event.request_id
     if account.turn is not None or (event.turn_id, set(event.calls)) != was:
         wrong(f"{name} interrupts {event.turn_id} with {event.calls}, and {was} went on")
-    if list(event.message_seqs) != account.in_order:
-        wrong(f"{name} supersedes {event.message_seqs}, and {account.in_order} are queued")
+    if list(event.message_seqs) != account.messages:
+        wrong(f"{name} supersedes {event.message_seqs}, and {account.messages} are queued")
     if event.message_ids != tuple(account.accepted[one].message_id for one in event.message_seqs):
         wrong(f"{name} supersedes {event.message_seqs} as {event.message_ids}")
     if event.epoch != account.epoch + 1:
@@ -196,6 +226,7 @@ def _superseded(account, event, behind, seq, was, wrong):
     instead = next((one.message_id for one in behind if isinstance(one, MessageAccepted)), None)
     if (event.by_seq and (event.by_seq, name) != (seq + 1, instead)) or (not event.by_seq and instead):
         wrong(f"{name} goes on with message {event.by_seq}, which is {instead}")
+    account.summarised()
     account.epoch = event.epoch
     for one in event.message_seqs:
         account.take(one)

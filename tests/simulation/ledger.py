@@ -13,6 +13,7 @@ from holdfast.conversation.records.events import (
     CallClaimed,
     CallHeld,
     CallSuspended,
+    CompactionStarted,
     InputDue,
     InputRescheduled,
     RunScheduled,
@@ -27,6 +28,7 @@ from holdfast.persistence.views import arguments_in
 
 from .grant_oracles import a_claim_by_grants, covered_in
 from .shop import agent_of
+from .summary_oracles import problem_of_call
 from .window_oracles import problem_of_request, problem_of_summary
 
 CLOCK_S = 0.001
@@ -311,6 +313,8 @@ class Ledger:
         problem = problem_of_request(spec, messages)
         if spec.tools and not self.times_set_back:
             problem = problem or problem_of_summary(events, messages)
+        if not self.times_set_back:
+            problem = problem or problem_of_call(request, events, spec)
         if problem:
             self.wrong("%s: the request of %s is no whole one: %s", conversation_id, effect_id, problem)
         self.requests[conversation_id, effect_id] += 1
@@ -408,7 +412,7 @@ def _reached_in(events):
     for event in reversed(events):
         if isinstance(event, StopReached):
             return event.detail
-        if isinstance(event, TurnStarted):
+        if isinstance(event, TurnStarted | CompactionStarted):
             break
     return ""
 

@@ -9,6 +9,7 @@ from holdfast.conversation import (
     CancelTurn,
     Claim,
     Comment,
+    CompactNow,
     End,
     Execution,
     GiveBack,
@@ -39,6 +40,7 @@ from holdfast.conversation.records.events import (
     CallResolved,
     CallSuspended,
     Compacted,
+    CompactionRequested,
     Ended,
     GivenRevoked,
     GrantRevoked,
@@ -80,6 +82,7 @@ from .rule_oracles import rules_are_behind_denials
 from .shop import agent_of
 from .stage_oracles import deadlines_act_in_their_turn
 from .stop_oracles import turns_stop_at_their_bounds
+from .summary_oracles import a_summary_changes_nothing_else, requests_are_served_once
 from .trace import shown
 from .vote_oracles import calls_are_decided_by_those_who_may
 from .window_oracles import Asking, replies_have_their_shape, summaries_stand_for_what_was_said
@@ -89,7 +92,7 @@ ANSWER_SLACK_S = 3.0
 
 NUMBERED = (
     *(TurnCancelled, PendingCancelled, GrantRevoked, GivenRevoked, CallAssigned, CallCommented, Ended),
-    *(InputSuperseded, InputWithdrawn, InputRescheduled, CallClaimed, CallGivenBack),
+    *(InputSuperseded, InputWithdrawn, InputRescheduled, CallClaimed, CallGivenBack, CompactionRequested),
 )
 """The events of requests that have a `request_id`."""
 TERMINAL = (TurnCompleted, TurnFailed, TurnCancelled)
@@ -120,6 +123,8 @@ def judge(world):
         turns_ask_before_they_stop(world.ledger, history)
         replies_have_their_shape(world, history)
         summaries_stand_for_what_was_said(world, history)
+        requests_are_served_once(world, history)
+        a_summary_changes_nothing_else(world.ledger, history)
         grants_are_behind_what_runs(world.ledger, history)
         the_chain_verifies(world.ledger, history)
         notices_were_told(world, history)
@@ -253,8 +258,10 @@ def _answers_are_those_to_this_log(world, history):
     asking = Asking(history)
     for seq, event in enumerate(history.events, 1):
         if isinstance(event, ModelAnswered | Compacted):
-            stopping = history.states[seq - 1].turn.stopping
-            spec, messages, summarised = asking.sent("" if stopping is None else stopping.detail)
+            before = history.states[seq - 1]
+            stopped = "" if before.turn.stopping is None else before.turn.stopping.detail
+            by_hand = isinstance(event, Compacted) and bool(before.compacting)
+            spec, messages, summarised = asking.sent(stopped, by_hand=by_hand)
             due = world.model.to(history.conversation_id, event.effect_id, messages, spec)
             if isinstance(event, Compacted) and summarised is not None:
                 due = asking.summarized(due, summarised)
@@ -321,11 +328,11 @@ def _the_acknowledgement_holds(ledger, history, asked):
 def _says(event, command):
     match event, command:
         case MessageAccepted(), Start():
-            return (event.message_id, event.text) == (command.message_id, command.text)
+            return (event.message_id, event.text, event.overrides) == (command.message_id, command.text, command.overrides)
         case MessageAccepted(), Send():
-            said = event.message_id, event.text, event.priority, event.due_at
+            said = event.message_id, event.text, event.priority, event.due_at, event.overrides
             steers = command.when is When.STEER or not event.steers
-            return said == (command.message_id, command.text, command.priority, command.at or 0) and steers
+            return said == (command.message_id, command.text, command.priority, command.at or 0, command.overrides) and steers
         case (InputWithdrawn(), Withdraw()) | (InputRescheduled(), Reschedule()):
             moved = isinstance(command, Withdraw) or (
                 command.at in (None, event.due_at) and command.priority in (None, event.priority)
@@ -355,7 +362,7 @@ def _says(event, command):
             return (event.request_id, event.grant_id) == (command.request_id, command.grant_id)
         case GivenRevoked(), RevokeGiven():
             return (event.request_id, event.by) == (command.request_id, command.by)
-        case (PendingCancelled(), CancelPending()) | (Ended(), End()):
+        case (PendingCancelled(), CancelPending()) | (Ended(), End()) | (CompactionRequested(), CompactNow()):
             return event.request_id == command.request_id
         case _:
             return False

@@ -24,6 +24,7 @@ from . import (
     rule_bugs,
     stage_bugs,
     stop_bugs,
+    summary_bugs,
     vote_bugs,
     window_bugs,
 )
@@ -69,6 +70,7 @@ PLANTED = (
     *budget_bugs.BUDGETED,
     *ask_bugs.ASKED,
     *window_bugs.WINDOWED,
+    *summary_bugs.BY_HAND,
     *guest_bugs.GUESTS,
     *courier_bugs.COURIERS,
     *child_bugs.CHILDREN,

@@ -180,11 +180,22 @@ WINDOWED = [
     _windowed(name="chronicler", compact=Compact(at=0.6, timeout_s=2)),
 ]
 """The agents with a window; the second one replies in a shape, of the third one's conversations summaries are made."""
+SUMMARISED = [
+    _windowed(
+        name="annalist",
+        compact=Compact(at=0.9, timeout_s=2),
+        stop=Stop(rounds=3, cost_usd=0.6, timeout_s=9, then="last_words"),
+        budget=Budget(cost_usd=2.5, per="day"),
+    ),
+    _windowed(name="archivist", compact=Compact(at=0.9, timeout_s=2), execution="sequential", budget=Budget(cost_usd=2)),
+]
+"""The agents of whose conversations people ask for summaries, beside one that makes none."""
 AGENTS += STOPPING
 AGENTS += WINDOWED
 RULED = [*AGENTS]
 """The agents for which rules are published."""
 AGENTS += ASKING
+AGENTS += SUMMARISED
 for agent in AGENTS:
     agent.spec = agent.spec.model_copy(update={"notify": TARGETS})
 AGENT = AGENTS[0]
@@ -205,7 +216,7 @@ def agent_of(conversation_id, events=()):
     """The agent of a conversation, by its log; of one that has none yet, the agent that clients start it with.
 
     A half are with the desk; those of seeds with stops are with an agent whose turns stop, or ask first, of seeds with windows
-    with one that has a window.
+    with one that has a window, of seeds in which people ask for summaries with one that makes them, mostly.
     """
     if events:
         return BY_NAME[events[0].agent]
@@ -215,6 +226,8 @@ def agent_of(conversation_id, events=()):
         return ASKING[int(conversation_id.removeprefix("q-")) % 2]
     if conversation_id.startswith("w-"):
         return WINDOWED[int(conversation_id.removeprefix("w-")) % len(WINDOWED)]
+    if conversation_id.startswith("h-"):
+        return [*SUMMARISED, WINDOWED[0]][int(conversation_id.removeprefix("h-")) % 3]
     return AGENTS[(0, 0, 1, 2)[zlib.crc32(conversation_id.encode()) % 4]]
 
 
@@ -234,6 +247,7 @@ class Model:
         self._talkative = rng.choice((0.2, 0.5, 0.8))
         self._slow = rng.choice((0.0, 0.0, 0.05))
         self._often = False
+        self._words = ""
         self.lies = self.holds = 1
 
     def slow(self):
@@ -251,6 +265,10 @@ class Model:
     def brief(self):
         """From now on, mostly ask for no calls."""
         self._most, self._talkative = 1, 8
+
+    def wordy(self):
+        """From now on, make long replies."""
+        self._words = " and so on" * 24
 
     def careful(self):
         """From now on, ask for calls that are to be approved, most of the time."""
@@ -287,10 +305,10 @@ class Model:
         if spec.context is not None and _tokens(spec, messages) > budget_of(spec) * self.holds:
             return ModelFailed(effect_id=effect_id, error="it is too long", reason=FailureReason.CONTEXT_OVERFLOW)
         if not spec.tools:
-            return _summary(rng, effect_id)
+            return self._summary(rng, effect_id, messages, spec)
         talkative = max(self._talkative, 6 if spec.reply is not None else 2 if is_child(conversation_id) else 0)
         if rounds >= 4 or rng.random() < talkative * (0.1 + rounds / 4):
-            reply = f"reply {rng.randrange(1000)}"
+            reply = f"reply {rng.randrange(1000)}{self._words}"
             return self._answered(
                 effect_id, messages, spec, **({"content": reply} if spec.reply is None else _shaped(rng, reply))
             )
@@ -300,12 +318,16 @@ class Model:
     def _answered(self, effect_id, messages, spec, **said):
         """An answer, with what the provider counts."""
         if self._often:
-            said |= {
-                "output_tokens": 7,
-                "cost_usd": COSTS[zlib.crc32(repr((effect_id, len(messages), said)).encode()) % len(COSTS)],
-            }
+            said |= {"output_tokens": 7, "cost_usd": _cost(effect_id, messages, said)}
         if spec.context is not None:
             said["input_tokens"] = int(_tokens(spec, messages) * self.lies)
+        return ModelReplied(effect_id=effect_id, **said)
+
+    def _summary(self, rng, effect_id, messages, spec):
+        """Notes, with what they cost where a budget counts that."""
+        said = _notes(rng)
+        if self._often and BY_NAME[spec.name].spec.budget is not None:
+            said |= {"output_tokens": 7, "cost_usd": _cost(effect_id, messages, said)}
         return ModelReplied(effect_id=effect_id, **said)
 
     def _call(self, rng, number):
@@ -325,12 +347,16 @@ def _tokens(spec, messages):
     return fixed_tokens(spec) + sum(map(message_tokens, messages))
 
 
-def _summary(rng, effect_id):
+def _cost(effect_id, messages, said):
+    return COSTS[zlib.crc32(repr((effect_id, len(messages), said)).encode()) % len(COSTS)]
+
+
+def _notes(rng):
     """Notes that are short, too long or none, or calls in place of notes."""
     if rng.random() < 0.1:
-        return ModelReplied(effect_id=effect_id, calls=(ProposedCall(tool_call_id="", name="lookup", arguments="{}"),))
+        return {"calls": (ProposedCall(tool_call_id="", name="lookup", arguments="{}"),)}
     notes = f"notes {rng.randrange(1000)}"
-    return ModelReplied(effect_id=effect_id, content=rng.choice((notes, notes, notes, notes * 300, " ")))
+    return {"content": rng.choice((notes, notes, notes, notes * 300, " "))}
 
 
 def _shaped(rng, otherwise):

@@ -9,10 +9,12 @@ from holdfast.conversation.records.events import (
     CallHeld,
     CallResolved,
     CallSuspended,
+    Compacted,
     ModelAnswered,
     RunScheduled,
     SettledBy,
     StopReached,
+    SummaryFailed,
     SuspensionSettled,
     TurnCompleted,
     TurnFailed,
@@ -102,8 +104,15 @@ def turns_stop_at_their_bounds(world, history):
                 _completed(world, account, event, wrong)
             case TurnFailed() if account.due:
                 wrong(f"the turn fails, and has reached {account.due}")
-        if isinstance(event, CallSuspended | SuspensionSettled):
-            account.waits(event)
+        _beside(account, event)
+
+
+def _beside(account, event):
+    """Account for waits, and for what summaries of the turn have cost."""
+    if isinstance(event, CallSuspended | SuspensionSettled):
+        account.waits(event)
+    elif isinstance(event, Compacted | SummaryFailed) and not event.turn_id.startswith("c"):
+        account.cost += Decimal(str(event.cost_usd or 0))
 
 
 def _answered(account, event, wrong):

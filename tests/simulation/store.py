@@ -81,7 +81,7 @@ class SimStore:
             answer = error = None
         else:
             try:
-                answer, error = _at_once(getattr(world.memory, verb)(*args, **kwargs)), None
+                answer, error = at_once(getattr(world.memory, verb)(*args, **kwargs)), None
             except Exception as raised:
                 answer, error = None, raised
             watch = _WATCHED.get(verb)  # tells ledger and trace what the store did, at the moment it did it
@@ -103,7 +103,7 @@ def _knows(memory, conversation_id, call, attempt):
     return run is None or run.status is RunStatus.DONE
 
 
-def _at_once(work):
+def at_once(work):
     """The result of a coroutine that never waits."""
     try:
         work.send(None)
@@ -144,7 +144,7 @@ def _append(world, process, args, _kwargs, answer, error):
             world.ledger.recorded(conversation_id, effects, world.memory._runs(conversation_id))
             if before == 0 and write.events[0].parent is not None:
                 world.children.started(conversation_id, write.events[0].parent)
-            begun = any(event.kind == "turn_started" for event in write.events)
+            begun = any(event.kind in ("turn_started", "compaction_started") for event in write.events)
             if begun and write.after.turn is not None:  # not only to be cancelled
                 world.ledger.begins(_agent(world, conversation_id), f"a turn of {conversation_id}")
             world.publisher.saw(write.events)

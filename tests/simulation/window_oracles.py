@@ -3,11 +3,13 @@
 import json
 
 from holdfast.actors.worker.model_outcome import to_send
-from holdfast.conversation import FailureReason
+from holdfast.conversation import FailureReason, SummaryFailure
 from holdfast.conversation.compaction import verdict
 from holdfast.conversation.log.transcript import Transcript, reply_of
 from holdfast.conversation.records.events import (
     Compacted,
+    CompactionRequested,
+    CompactionStarted,
     ConversationStarted,
     MessageAccepted,
     ModelAnswered,
@@ -65,20 +67,22 @@ class Asking:
         if isinstance(event, TurnStarted):
             by = overrides_of(self._events, event)
             self.spec = self._spec if by is None else self._spec.overridden(by)
+        elif isinstance(event, CompactionStarted):
+            self.spec = self._spec
         self._transcript.add(seq, event)
 
-    def sent(self, stopped=""):
+    def sent(self, stopped="", *, by_hand=False):
         """The spec and the messages of a request here, the last of a turn that is `stopped`; and what is summarised by it."""
-        found = self._window(stopped)
+        found = self._window(stopped, by_hand=by_hand)
         return *to_send(self.spec, found), found.due
 
     def summarized(self, answer, due):
         """What comes of a model's answer to a request for a summary."""
         return verdict(answer, due, self._transcript.origins)
 
-    def _window(self, stopped):
+    def _window(self, stopped, *, by_hand):
         kept = self._transcript
-        summaries = {"compacted": kept.compacted, "failed": kept.failed, "refused": kept.refused}
+        summaries = {"compacted": kept.compacted, "failed": kept.failed, "refused": kept.refused, "by_hand": by_hand}
         return window(self.spec, kept.messages(), kept.reported, stopped, **summaries)
 
 
@@ -91,15 +95,15 @@ def problem_of_summary(events, messages):
 
 
 def summaries_stand_for_what_was_said(world, history):
-    """A boundary never moves back, nothing that is open lies before it, and no model call has two summaries."""
+    """A boundary never moves back, nothing that is open lies before it, and no model call has two summaries, but by hand."""
     boundary, messages, before = 0, 0, None
     for seq, event in enumerate(history.events, 1):
         match event:
-            case Compacted() | SummaryFailed():
+            case Compacted() | SummaryFailed() if getattr(event, "reason", None) is not SummaryFailure.NOT_ASKED:
                 if before == event.effect_id.rpartition(".r")[0] and before:
                     world.ledger.wrong("%s: %s is preceded by two summaries", history.conversation_id, before)
                 before = event.effect_id
-            case ModelAnswered():
+            case ModelAnswered() | CompactionRequested():
                 before = None
         if isinstance(event, Compacted):
             if not (boundary < event.boundary < seq and messages < event.messages):

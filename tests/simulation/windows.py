@@ -19,7 +19,7 @@ class Windows:
 
     def __init__(self, world, seed):
         self._drawn = random.Random(f"windows {seed}")
-        self.there = self._drawn.random() < WINDOWED and not world.stops.there
+        self.there = self.overriding = self._drawn.random() < WINDOWED and not world.stops.there
         if self.there:
             first = self._drawn.randrange(3)
             world.conversations = [f"w-{first + number}" for number in range(len(world.conversations))]
@@ -28,4 +28,4 @@ class Windows:
 
     def overrides(self):
         """What the next message overrides, if anything."""
-        return self._drawn.choice(OVERRIDES) if self.there and self._drawn.random() < 0.3 else None
+        return self._drawn.choice(OVERRIDES) if self.overriding and self._drawn.random() < 0.3 else None

@@ -27,6 +27,7 @@ from .network import Network
 from .publisher import Publisher
 from .stops import Stops
 from .store import SimStore
+from .summaries import Summaries, Summarizer
 from .trace import Trace
 from .voters import ANAS_KEY, Voters
 from .windows import Windows
@@ -115,6 +116,7 @@ class World:
             self.model.brief()
         self.stops = Stops(self, seed)
         self.windows = Windows(self, seed)
+        self.summaries = Summaries(self, seed)
         self._cast(seed)
         self.nemesis = Nemesis(self)
 
@@ -357,6 +359,9 @@ class World:
             for client in (Approver(self, self.process("approver")), Revoker(self, self.process("revoker"))):
                 self.clients.append(client)
                 client.process.start(client.live())
+        if self.summaries.there:
+            self.clients.append(summarizer := Summarizer(self, self.process("summarizer")))
+            summarizer.process.start(summarizer.live())
         self.devices.begin()
         self.loop.judge.start(self.nemesis.live())
         if self.paused:
