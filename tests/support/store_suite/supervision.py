@@ -2,7 +2,7 @@
 
 import pytest
 from crowd import conversations, pending
-from writer import Writer, begin, call, lose, reply, resolve, send, start
+from writer import Writer, begin, call, compact, lose, reply, resolve, send, start
 
 from holdfast.conversation import Answer, Status
 from holdfast.errors import Fenced, Quarantined
@@ -75,6 +75,15 @@ class Supervising:
         await writer.do(resolve(Answer("blue")))
 
         assert await strike(writer, "w-3") == 1
+
+    async def test_a_summary_that_is_asked_for_again_and_again_clears_no_strikes(self, store: Store) -> None:
+        writer = await Writer.of(store, "c-1")
+        await writer.do(start(), begin(), reply(), compact())
+        await strike(writer, "w-1")
+
+        await writer.do(compact())
+
+        assert await strike(writer, "w-2") == 2
 
     async def test_at_the_limit_the_conversation_is_in_quarantine_and_nobody_owns_it(self, store: Store, other: Store) -> None:
         writer = await busy(store)
