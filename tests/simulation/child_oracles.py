@@ -46,7 +46,7 @@ def _child(ledger, history, histories):
     for event in history.of(SuspensionSettled, VoteCast):
         if event.decision_id and event.at >= parent.must_end_by:
             ledger.wrong("%s: %s is decided, and its parent waits no longer", name, event.tool_call_id)
-    first = next((seq for seq, event in enumerate(history.events, 1) if isinstance(event, TERMINAL)), None)
+    first = next((seq for seq, event in enumerate(history.events, 1) if _ends_a_turn(event)), None)
     if not isinstance(history.events[-1], Ended):
         ledger.wrong("%s: it is at rest, and has not ended", name)
     elif len(history.of(TurnStarted)) > 1 or (first and any(first <= place < len(history.events) for place in history.places)):
@@ -102,10 +102,15 @@ def _is_end(ledger, told, settled, child):
         return not told["ok"] and (child is None or child.conversation_id in ledger.quarantined)
     if child is None:
         return False
-    end = next((event for event in child.events if isinstance(event, (*TERMINAL, Ended))), None)
+    end = next((event for event in child.events if _ends_a_turn(event) or isinstance(event, Ended)), None)
     if isinstance(end, TurnCompleted):
         return told["ok"] and told["result"] == (child.events[end.reply_seq - 1].content or "")
     return not told["ok"] and (not isinstance(end, TurnFailed) or end.error in told["error"])
+
+
+def _ends_a_turn(event):
+    """Whether an event ends a turn; a summary by itself, which may be cancelled, is none."""
+    return isinstance(event, TERMINAL) and not event.turn_id.startswith("c")
 
 
 def _few_stand_below(ledger, history, histories):

@@ -187,7 +187,13 @@ SUMMARISED = [
         stop=Stop(rounds=3, cost_usd=0.6, timeout_s=9, then="last_words"),
         budget=Budget(cost_usd=2.5, per="day"),
     ),
-    _windowed(name="archivist", compact=Compact(at=0.9, timeout_s=2), execution="sequential", budget=Budget(cost_usd=2)),
+    _windowed(
+        name="archivist",
+        compact=Compact(at=0.9, timeout_s=2),
+        execution="sequential",
+        stop=Stop(rounds=2, errors=3, then="ask"),
+        budget=Budget(cost_usd=2),
+    ),
 ]
 """The agents of whose conversations people ask for summaries, beside one that makes none."""
 AGENTS += STOPPING
