@@ -13,6 +13,7 @@ from holdfast.conversation.records.events import (
     CallClaimed,
     CallHeld,
     CallSuspended,
+    Compacted,
     CompactionStarted,
     InputDue,
     InputRescheduled,
@@ -317,6 +318,9 @@ class Ledger:
             problem = problem or problem_of_call(request, events, spec)
         if problem:
             self.wrong("%s: the request of %s is no whole one: %s", conversation_id, effect_id, problem)
+        made = any(isinstance(one, Compacted) and one.effect_id == effect_id for one in self.log(conversation_id).events)
+        if made and not (self.worker_ends or self.times_set_back):
+            self.wrong("%s: %s asks the model, and its summary stands", conversation_id, effect_id)
         self.requests[conversation_id, effect_id] += 1
         self.read[conversation_id].update(message["content"] for message in messages if message["role"] == "user")
         if self.requests[conversation_id, effect_id] > 1 + self.worker_ends + self.times_set_back:
