@@ -19,7 +19,7 @@ from holdfast.conversation.records.events import (
     TurnFailed,
     TurnStarted,
 )
-from holdfast.errors import InvalidInput
+from holdfast.errors import SummaryNotFound
 
 from .shop import agent_of
 from .store import at_once
@@ -53,6 +53,10 @@ class Account:
         """All that is asked for ends with this event."""
         self.became |= dict.fromkeys(self.open, SERVED[type(event)])
         self.open = []
+        self.stops()
+
+    def stops(self):
+        """What goes on by itself is over."""
         if self.summary is not None:
             self.over.add(self.summary)
         self.summary = None
@@ -102,7 +106,10 @@ def _account(account, seq, event, wrong):  # noqa: C901 - one case for each even
         case TurnCancelled() if account.summary:
             if event.turn_id != account.summary or event.calls:
                 wrong(f"{event.turn_id} is cancelled with {event.calls}, and {account.summary} goes on")
-            account.ends(event)
+            if event.request_id is None:  # it is part of an interruption, or of the end, which follows
+                account.stops()
+            else:
+                account.ends(event)
         case InputSuperseded() | Ended():
             account.ends(event)
         case ModelAnswered() if account.summary or event.effect_id.startswith("c"):
@@ -126,7 +133,7 @@ def _told(world, history, account):
             due = account.became.get(seq, SummaryStatus.WAITING)
             try:
                 told = at_once(summary_of(memory, name, event.request_id)).status
-            except InvalidInput as error:
+            except SummaryNotFound as error:
                 told = error
             if told != due:
                 yield f"of the request at {seq} people are told {told}, and it is {due}"
