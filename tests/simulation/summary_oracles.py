@@ -86,7 +86,7 @@ def requests_are_served_once(world, history):
         world.ledger.wrong("%s: %s", history.conversation_id, problem)
 
 
-def _account(account, seq, event, wrong):  # noqa: C901 - one case for each event
+def _account(account, seq, event, wrong):  # noqa: C901, PLR0912 - one case for each event
     """Account for one event."""
     match event:
         case CompactionRequested():
