@@ -11,12 +11,6 @@ from holdfast.conversation import FailureReason, ModelFailed, ModelReplied
 from holdfast.conversation.records.events import ModelAnswered, TurnCompleted, TurnFailed
 from holdfast.testing import ModelServer, blocks, call, events
 
-pytestmark = [
-    # litellm's own types warn on first use, and its stream reads a deprecated attribute of pydantic models
-    pytest.mark.filterwarnings("ignore:Item '.*' on TypedDict class:UserWarning"),
-    pytest.mark.filterwarnings("ignore:Accessing the 'model_:DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore:Pydantic serializer warnings:UserWarning"),
-]
 THINKING = {"type": "thinking", "thinking": "I should search, then look the order up.", "signature": "c2lnbmVk"}
 SEALED = {"type": "redacted_thinking", "data": "c2VhbGVk"}
 SEARCHED = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "holdfast"}}

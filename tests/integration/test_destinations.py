@@ -18,11 +18,6 @@ from holdfast.conversation.text import jsontext
 from holdfast.persistence import AppRecord, RedisStore
 from holdfast.testing import ModelServer
 
-pytestmark = [  # litellm's own types warn on first use, and its stream reads a deprecated attribute of pydantic models
-    pytest.mark.filterwarnings("ignore:Item '.*' on TypedDict class:UserWarning"),
-    pytest.mark.filterwarnings("ignore:Accessing the 'model_:DeprecationWarning"),
-]
-
 
 @pytest.fixture
 async def store():

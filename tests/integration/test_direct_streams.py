@@ -14,11 +14,6 @@ from holdfast.actors.worker.plain_chunks import PlainChunks, said
 from holdfast.conversation import ModelReplied
 from holdfast.testing import ModelServer, events
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:Items? '.*' on TypedDict class:UserWarning"),
-    pytest.mark.filterwarnings("ignore:Pydantic serializer warnings:UserWarning"),
-    pytest.mark.filterwarnings("ignore:Accessing the 'model_:DeprecationWarning"),
-]
 ROWS = [json.loads(line) for line in Path(__file__).with_name("recorded_streams.jsonl").read_text().splitlines()]
 CHAT = [row for row in ROWS if row["form"] == "openai"]
 SDK = ["openai", "azure"]

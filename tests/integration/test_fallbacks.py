@@ -14,11 +14,6 @@ from holdfast.conversation.terms.parts import FilePart, ImagePart
 from holdfast.counting import families
 from holdfast.testing import ModelServer, say
 
-pytestmark = [
-    # litellm's own types warn on first use, and its stream reads a deprecated attribute of pydantic models
-    pytest.mark.filterwarnings("ignore:Item '.*' on TypedDict class:UserWarning"),
-    pytest.mark.filterwarnings("ignore:Accessing the 'model_:DeprecationWarning"),
-]
 OTHER = "openai/gpt-4.1-mini"
 
 

@@ -7,10 +7,6 @@ from writer import finish
 from holdfast.actors.worker import model
 from holdfast.conversation import ModelReplied
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:Item '.*' on TypedDict class:UserWarning"),
-    pytest.mark.filterwarnings("ignore:Accessing the 'model_:DeprecationWarning"),
-]
 SIGNATURE = "c2lnbmF0dXJlIG9mIGEgdGhvdWdodA==" * 20
 CALL = {"functionCall": {"name": "lookup", "args": {"order": 7}}, "thoughtSignature": SIGNATURE}
 

@@ -11,10 +11,6 @@ from holdfast.conversation import ModelReplied, Stop, StopReason
 from holdfast.conversation.records.events import CallResolved, TurnCompleted
 from holdfast.testing import ModelServer, call, say
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:Item '.*' on TypedDict class:UserWarning"),
-    pytest.mark.filterwarnings("ignore:Pydantic serializer warnings:UserWarning"),
-]
 CHOICE = {"tool_choice": "auto", "parallel_tool_calls": False}
 
 

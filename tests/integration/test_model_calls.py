@@ -20,11 +20,6 @@ from holdfast.conversation.records.events import TurnCompleted, TurnFailed
 from holdfast.counting import Counts, families
 from holdfast.testing import ModelServer, call, calls, events, say
 
-pytestmark = [
-    # litellm's own types warn on first use, and its stream reads a deprecated attribute of pydantic models
-    pytest.mark.filterwarnings("ignore:Item '.*' on TypedDict class:UserWarning"),
-    pytest.mark.filterwarnings("ignore:Accessing the 'model_:DeprecationWarning"),
-]
 CALLED = call("lookup", {"order": 7}, id="call_a")
 
 

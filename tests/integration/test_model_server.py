@@ -18,13 +18,8 @@ from holdfast.testing.transcripts import NoAnswer, Replay, call, calls, read_scr
 os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
 import litellm
 
-pytestmark = [
-    # litellm's own types warn on first use, and its stream reads a deprecated attribute of pydantic models
-    pytest.mark.filterwarnings("ignore:Item '.*' on TypedDict class:UserWarning"),
-    pytest.mark.filterwarnings("ignore:Accessing the 'model_:DeprecationWarning"),
-    # litellm hands aiohttp a body of over 1 MiB as bytes
-    pytest.mark.filterwarnings("ignore:Sending a large body directly with raw bytes:ResourceWarning"),
-]
+# litellm hands aiohttp a body of over 1 MiB as bytes
+pytestmark = pytest.mark.filterwarnings("ignore:Sending a large body directly with raw bytes:ResourceWarning")
 DATA = Path(__file__).parents[2] / "../shared/data"
 UNICODE = "Grüße, 你好 \N{RAINBOW} \N{LINE SEPARATOR} e\N{COMBINING ACUTE ACCENT}"
 HELLO = [{"role": "user", "content": "hello"}]

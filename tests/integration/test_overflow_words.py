@@ -13,11 +13,6 @@ from holdfast.conversation import FailureReason, ModelFailed
 from holdfast.conversation.terms.models import ModelSpec
 from holdfast.testing import ModelServer, say
 
-pytestmark = [
-    # litellm's own types warn on first use, and its stream reads a deprecated attribute of pydantic models
-    pytest.mark.filterwarnings("ignore:Item '.*' on TypedDict class:UserWarning"),
-    pytest.mark.filterwarnings("ignore:Accessing the 'model_:DeprecationWarning"),
-]
 OVERFLOWS = {
     **{f"{name}, mapped": words for name, words in MAPPED.items()},
     **{f"{name}, as of another": words for (name, _), words in MAPPED_OF_ONE.items()},

@@ -14,11 +14,6 @@ from holdfast.conversation.records.events import TurnFailed
 from holdfast.conversation.terms.parts import FilePart, ImagePart, TextPart
 from holdfast.testing import ModelServer, call
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:Item '.*' on TypedDict class:UserWarning"),
-    pytest.mark.filterwarnings("ignore:Accessing the 'model_:DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore:Pydantic serializer warnings:UserWarning"),
-]
 PNG = b"\x89PNG\r\n\x1a\n" + b"\x00" * 8
 URL = "https://files.example/x.png"
 WHAT = TextPart.of("What is it?")

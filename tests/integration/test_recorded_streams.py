@@ -18,11 +18,6 @@ from recorded_streams import AWS, arguments, bytes_of, caller_of, player, replay
 from holdfast.actors.worker import model
 from holdfast.conversation import FailureReason, ModelFailed, ModelReplied
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:Items? '.*' on TypedDict class:UserWarning"),
-    pytest.mark.filterwarnings("ignore:Pydantic serializer warnings:UserWarning"),
-    pytest.mark.filterwarnings("ignore:Accessing the 'model_:DeprecationWarning"),
-]
 ROWS = [json.loads(line) for line in Path(__file__).with_name("recorded_streams.jsonl").read_text().splitlines()]
 MORE = os.environ.get("HOLDFAST_STREAMS")
 OUTCOMES = {"length": "length", "content_filter": "filter", "pause_turn": "pause"}

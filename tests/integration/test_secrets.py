@@ -29,12 +29,7 @@ from holdfast.persistence import AppRecord, RedisStore, TakeoverReason
 from holdfast.settings import Timing
 from holdfast.testing import ModelServer, call, calls
 
-pytestmark = [
-    # as in test_model_calls.py: what litellm warns of
-    pytest.mark.filterwarnings("ignore:Item '.*' on TypedDict class:UserWarning"),
-    pytest.mark.filterwarnings("ignore:Accessing the 'model_:DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore:deprecated:UserWarning"),
-]
+pytestmark = pytest.mark.filterwarnings("ignore:deprecated:UserWarning")
 PASSWORD = "open/ses@me+77"  # noqa: S105 - made up
 KEY = "wonder\"land'key-0815"
 PROVIDERS_KEY = "looking-glass-key-0816"

@@ -14,12 +14,6 @@ from holdfast.conversation.terms.models import ModelSpec
 from holdfast.conversation.terms.stopping import Stop
 from holdfast.testing import ModelServer, call, say
 
-pytestmark = [
-    # litellm's own types warn on first use, and its stream reads a deprecated attribute of pydantic models
-    pytest.mark.filterwarnings("ignore:Item '.*' on TypedDict class:UserWarning"),
-    pytest.mark.filterwarnings("ignore:Accessing the 'model_:DeprecationWarning"),
-]
-
 
 class Order(BaseModel):
     number: int

@@ -1,6 +1,5 @@
 """Bounds of money, of the answer's text and of the app's functions, over real HTTP and with litellm's prices."""
 
-import pytest
 from model_caller import LOOKUP, Caller
 from writer import finish
 
@@ -8,10 +7,6 @@ from holdfast.conversation import Stop, StopReason
 from holdfast.conversation.records.events import TurnCompleted
 from holdfast.testing import ModelServer, call, calls, say
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:Item '.*' on TypedDict class:UserWarning"),
-    pytest.mark.filterwarnings("ignore:Pydantic serializer warnings:UserWarning"),
-]
 LONG = {"prompt_tokens": 1_000_000, "completion_tokens": 100_000}
 """What costs 0.21 US dollars of the model that is asked."""
 

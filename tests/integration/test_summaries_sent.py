@@ -12,10 +12,6 @@ from holdfast.conversation.terms.models import ModelChain, ModelSpec
 from holdfast.conversation.window import window
 from holdfast.testing import ModelServer, call, say
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:Item '.*' on TypedDict class:UserWarning"),
-    pytest.mark.filterwarnings("ignore:Pydantic serializer warnings:UserWarning"),
-]
 OPTIONS = {"temperature": 0, "max_tokens": 300, "tool_choice": "auto"}
 NOTES = "the order is 7"
 

@@ -1,6 +1,5 @@
 """Windows over real HTTP and through real litellm: what a provider that caches prompts is sent."""
 
-import pytest
 from model_caller import LOOKUP, Caller
 from writer import finish
 
@@ -8,10 +7,6 @@ from holdfast.conversation import Context
 from holdfast.conversation.terms.parts import ImagePart, TextPart
 from holdfast.testing import ModelServer, call
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:Item '.*' on TypedDict class:UserWarning"),
-    pytest.mark.filterwarnings("ignore:Pydantic serializer warnings:UserWarning"),
-]
 CACHED = {"type": "ephemeral"}
 
 
