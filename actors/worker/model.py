@@ -43,7 +43,7 @@ from holdfast.conversation.terms.models import ModelSpec
 from holdfast.persistence import Runs
 from holdfast.redaction import Redaction
 
-from . import destination, media, overflow, prompt
+from . import cache_marks, destination, media, overflow, prompt
 from .app_loop import AppLoop
 from .breakers import Breakers, PassedOver
 from .chat_chunks import RESPONSES
@@ -239,7 +239,7 @@ class _Asking:
             raise _Failed(str(elsewhere), FailureReason.MODEL_ERROR, onward=True, why="elsewhere") from elsewhere
         route = _provider(called["model"], called.get("custom_llm_provider"))
         anthropic = route == "anthropic" or (route in ANTHROPIC_ELSEWHERE and "claude" in model.model)
-        blind = partial(_blind, called["model"], route)
+        blind = lambda: _says(called["model"], route, "supports_vision") is False  # noqa: E731 - asked only if there is an image
         try:
             messages = media.sendable(self._messages, model=model.model, route=route, anthropic=anthropic, blind=blind)
         except media.Unsendable as unsendable:
@@ -388,9 +388,10 @@ def _arguments(
     sealed = any((message.get("provider") or {}).get("route") == f"{route}{RESPONSES}" for message in messages)
     interface = RESPONSES if sealed and _by_responses(called, route, offered.get("tools", [])) else ""
     sent = prompt.messages(messages, instructions=spec.instructions, route=route + interface, anthropic=anthropic)
+    takes_marks = partial(cache_marks.takes_marks, called["model"], route=route, anthropic=anthropic, says=_says)
     return {
         **copy.deepcopy(called),
-        "messages": prompt.marked(sent) if anthropic and spec.context is not None else sent,
+        "messages": cache_marks.marked(sent, tools, called["model"]) if spec.context is not None and takes_marks() else sent,
         **offered,
         **({"response_format": formatted} if formatted is not None else {}),
         **({"container": waiting} if anthropic and (waiting := prompt.container(messages)) else {}),
@@ -450,12 +451,12 @@ def _provider(model: str, named: str | None = None) -> str:
         return ""
 
 
-def _blind(model: str, route: str) -> bool:
-    """Whether litellm's table of models says that this one takes no images; it does not know every model."""
+def _says(model: str, route: str, what: str) -> Any:
+    """What litellm's table of models says of one; None if it says nothing, or does not know the model."""
     try:
-        return litellm.get_model_info(model, route or None).get("supports_vision") is False
+        return litellm.get_model_info(model, route or None).get(what)
     except Exception:  # noqa: BLE001 - an unknown model
-        return False
+        return None
 
 
 def _keyed(family: str) -> bool:

@@ -17,7 +17,6 @@ from . import anthropic_blocks, kept_parts
 
 SENT = ("role", "content", "tool_calls", "tool_call_id", "name")
 """The keys of a message that every provider takes; many refuse unknown keys."""
-CACHED = {"type": "ephemeral"}
 OF_TOOLS = frozenset({"tool_choice", "parallel_tool_calls"})
 """The options that say how tools are called."""
 DECLARED = frozenset({"bedrock", "bedrock_converse"})
@@ -41,20 +40,6 @@ def messages(transcript: Sequence[dict[str, Any]], *, instructions: str, route: 
         provider = message.get("provider") or {}
         sent += _signed(plain, message, provider) if provider.get("route") == route else [plain]
     return sent
-
-
-def marked(sent: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The messages with the marks by which Anthropic caches a request: behind the instructions, and behind the last message."""
-    ends = {0} if sent and sent[0]["role"] == "system" else set[int]()
-    ends |= {len(sent) - 1} if sent and sent[-1]["role"] in ("user", "tool") else set[int]()
-    return [_marked(message) if place in ends else message for place, message in enumerate(sent)]
-
-
-def _marked(message: dict[str, Any]) -> dict[str, Any]:
-    content = message.get("content")
-    if message["role"] == "user" and isinstance(content, list) and content:
-        return {**message, "content": [*content[:-1], {**content[-1], "cache_control": CACHED}]}
-    return {**message, "cache_control": CACHED}
 
 
 def container(transcript: Sequence[Mapping[str, Any]]) -> str | None:
