@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from holdfast.conversation import Budget, sizes, window
+from holdfast.conversation.terms.budget import Per
 from holdfast.conversation.terms.context import READ_RESULT, Context
 from holdfast.conversation.terms.reply import FINAL_ANSWER
 from holdfast.conversation.terms.spec import AgentSpec, Execution, Executor, Limits, NotifySpec
@@ -64,7 +65,8 @@ class Agent:
         reply: The object that each reply is: a pydantic model, a dataclass or a JSON Schema. The model is asked for it by its
             provider's structured output, or by the built-in call `final_answer`; a reply that does not fit is asked for again,
             at most twice, and then the turn fails. None: any text.
-        budget: How much a conversation, or the agent on a day, may use before no further turn begins; None: any amount.
+        budget: How much a conversation, or the agent on a day, may use before no further turn begins: one `Budget`, or one for
+            each `per`; None: any amount.
 
     Attributes:
         name, tools: As given.
@@ -95,7 +97,7 @@ class Agent:
         stop: Stop | None = None,
         overridable: Mapping[str, Any] | Sequence[str] | None = None,
         reply: Any = None,
-        budget: Budget | None = None,
+        budget: Budget | Sequence[Budget] | None = None,
     ) -> None:
         if not isinstance(name, str) or not NAME.fullmatch(name):
             problem = (
@@ -139,7 +141,7 @@ class Agent:
             fallbacks=tuple(one.spec for one in first.fallbacks),
             overridable=allowed,
             reply=None if self.reply is None else self.reply.schema,
-            budget=checks.instance(Budget, budget, f"{field}.budget", "give budget=Budget(...)"),
+            budgets=_budgets(budget, f"{field}.budget"),
         )
         _check_room(self.spec, f"{field}.context")
         for spec in self.spec.tools:
@@ -185,6 +187,21 @@ def _built_in(context: Context | None, tools: Sequence[Tool], field: str) -> tup
         raise ConfigurationError(field, problem, "rename yours with name=, or give Context(preview=None)")
     recorded = any(tool.spec.executor is not Executor.PROVIDER for tool in tools)
     return (ReadResult(context.preview),) if recorded else ()
+
+
+def _budgets(given: Any, field: str) -> tuple[Budget, ...]:
+    """The budgets in the order in which they are judged: the one that never counts anew is the first."""
+    several = given is None or (isinstance(given, Sequence) and not isinstance(given, str))
+    found: dict[Per, Budget] = {}
+    for one in (given or ()) if several else (given,):
+        if not isinstance(one, Budget):
+            problem = f"{type(one).__name__} is not Budget"
+            raise ConfigurationError(field, problem, "give budget=Budget(...), or a list of them")
+        if one.per in found:
+            problem = f"two budgets have per='{one.per}'"
+            raise ConfigurationError(field, problem, "give one of them, which may have cost_usd= and tokens=")
+        found[one.per] = one
+    return tuple(found[per] for per in Per if per in found)
 
 
 def _context(context: Any, models: Sequence[str], field: str) -> Context | None:

@@ -36,7 +36,7 @@ class ToolRow(Result):
 
 
 class BudgetRow(Result):
-    """The budget of an agent."""
+    """One budget of an agent."""
 
     per: Per = Field(description="What it is for: each conversation, or each day of UTC.")
     cost_usd: float | None = Field(default=None, description="How many US dollars may be used; None: any number.")
@@ -49,8 +49,8 @@ class BudgetRow(Result):
 
     @classmethod
     def of(cls, budget: Budget, used: Spent | None) -> "BudgetRow":
-        """The row of a budget, and what is used of it today."""
-        if used is None:
+        """The row of a budget, and what the agent has used today, if it is for days."""
+        if used is None or budget.per is not Per.DAY:
             return cls(**budget.model_dump())
         return cls(**budget.model_dump(), used_cost_usd=used.nano_usd / NANOS, used_tokens=used.tokens)
 
@@ -61,10 +61,10 @@ class AgentRow(Result):
     name: str = Field(description="The agent's name, which `start` takes.")
     model: str = Field(description="Its model, as litellm names it.")
     tools: tuple[ToolRow, ...] = Field(description="Its tools, in the order in which they are declared.")
-    budget: BudgetRow | None = Field(default=None, description="Its budget; None if it has none.")
+    budgets: tuple[BudgetRow, ...] = Field(default=(), description="Its budgets: at most one for each `per`.")
 
     @classmethod
     def of(cls, spec: AgentSpec, used: Spent | None = None) -> "AgentRow":
         """The row of an agent, and what it has used today, if that is bounded. Its instructions are not shown."""
-        budget = None if spec.budget is None else BudgetRow.of(spec.budget, used)
-        return cls(name=spec.name, model=spec.model, tools=tuple(ToolRow.of(tool) for tool in spec.tools), budget=budget)
+        tools, budgets = map(ToolRow.of, spec.tools), (BudgetRow.of(one, used) for one in spec.budgets)
+        return cls(name=spec.name, model=spec.model, tools=tuple(tools), budgets=tuple(budgets))

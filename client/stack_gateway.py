@@ -385,7 +385,7 @@ async def _agents(gateway: StackGateway) -> list[AgentRow]:
 
 async def _used_today(gateway: StackGateway, spec: AgentSpec) -> Spent | None:
     """What an agent has used today; None if it has no budget for each day."""
-    if spec.budget is None or spec.budget.per is not Per.DAY:
+    if Per.DAY not in spec.budgeted:
         return None
     return (await gateway.read(lambda store: store.spent(spec.name))).spent
 

@@ -47,7 +47,7 @@ VERSION = 10
    `ends_at`, `waiting_since`, `detail`), how often a model is asked and which others are (`retries`, `breaker`, `fallbacks`),
    and answers which one it was (`model`) and what they used (`cached_tokens`, `reasoning_tokens`, `cost_usd`, `duration_ms`,
    `first_token_ms`); turns that stop count what they cost, and since when they go on (`nano_usd`, `began_at`); agents have
-   budgets (`budget`, `spent`, `until`); a turn goes on after answers that are cut off inside their calls (`cut`); messages
+   budgets (`budgets`, `spent`, `until`); a turn goes on after answers that are cut off inside their calls (`cut`); messages
    override what their agent allows (`overrides`, `overridable`); agents give their replies a shape (`reply`, `shaped`,
    `misfit`, `misfits`); summaries stand for the first messages of a conversation (`compact`, `compacted`, `summary_failed`,
    `reduced`, `boundary`), and a request that is too long is made smaller (`context_overflowed`, `reducible`);

@@ -213,7 +213,7 @@ class Append:
     @property
     def spent(self) -> DaySpent | None:
         """What the events add to what the agent uses on a day, if it has a budget for each; the write counts it, once."""
-        if self.before.turn is None or self.before.turn.budget is not Per.DAY:
+        if self.before.turn is None or Per.DAY not in self.before.turn.budgets:
             return None
         paid = [event for event in self.events if isinstance(event, ModelAnswered | Used)]
         return DaySpent(paid[0].at // DAY_MS, sum(map(spent_by, paid), Spent())) if paid else None

@@ -121,7 +121,7 @@ EVENTS: Mapping[type[BaseModel], Row] = {
     parts.FileData: Row("file_data file_url filename"),
     log.TurnStarted: Row(
         "turn_id message_seq",
-        hidden="spec_digest code max_model_calls traceparent counted ends_at waits budget asks",
+        hidden="spec_digest code max_model_calls traceparent counted ends_at waits budgets asks",
     ),
     log.ModelAnswered: Row(
         "effect_id content calls finish_reason input_tokens output_tokens reasoning provider model cached_tokens "
@@ -129,7 +129,7 @@ EVENTS: Mapping[type[BaseModel], Row] = {
         hidden="cost_usd",
     ),
     log.CompactionRequested: Row("principal", "request_id", "salt head"),
-    log.CompactionStarted: Row("turn_id requested_at", hidden="spec_digest code traceparent budget"),
+    log.CompactionStarted: Row("turn_id requested_at", hidden="spec_digest code traceparent budgets"),
     log.Compacted: Row(
         "effect_id turn_id boundary messages tokens_before tokens_after model input_tokens output_tokens cached_tokens "
         "reasoning_tokens duration_ms first_token_ms",

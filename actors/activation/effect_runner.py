@@ -171,8 +171,7 @@ async def begun(
         return prepared(problem=f"no app {app!r} is known to the store")
     if published.spec is None:
         return prepared(problem=f"app {app!r} has no agent {agent!r} any more")
-    budget = published.spec.budget
-    today = await spent(agent) if budget is not None and budget.per is Per.DAY else None
+    today = await spent(agent) if Per.DAY in published.spec.budgeted else None
     return prepared(code=published.code, spec=published.spec, today=today)
 
 

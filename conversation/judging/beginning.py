@@ -20,7 +20,7 @@ from .table import LATE
 def turn_prepared(state: State, command: TurnPrepared) -> Judgement:
     """Begin what the queue begins with, with the spec in force: the turn of a message, or a summary.
 
-    Without a spec, or if the agent's `Budget` is used up, it fails at once.
+    Without a spec, or if a `Budget` of the agent is used up, it fails at once.
     """
     if state.turn is not None or not state.queue:
         return Judgement(ignored=LATE.why)
@@ -30,7 +30,7 @@ def turn_prepared(state: State, command: TurnPrepared) -> Judgement:
     if spec is None:
         error = jsontext.clean(command.problem or "") or f"no spec of agent {state.agent!r} is stored"
         fail(draft, error, FailureReason.NO_AGENT)
-    elif spec.budget is not None and (over := spec.budget.over(state.spent, command.today)) is not None:
+    elif (over := spec.over(state.spent, command.today)) is not None:
         fail(draft, over.said, FailureReason.BUDGET_EXCEEDED, until=over.until)
     return draft.done()
 
@@ -44,7 +44,7 @@ def _turn_started(state: State, command: TurnPrepared, spec: AgentSpec | None) -
         code=command.code,
         max_model_calls=spec.limits.max_model_calls if spec is not None else 1,
         **_stops(spec, command.now),
-        budget=None if spec is None or spec.budget is None else spec.budget.per,
+        budgets=() if spec is None else spec.budgeted,
         traceparent=command.trace,
     )
 

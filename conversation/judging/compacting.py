@@ -47,7 +47,7 @@ def started(draft: Draft, spec: AgentSpec | None, code: str) -> CompactionStarte
         requested_at=seq,
         spec_digest="" if spec is None else spec.digest,
         code=code,
-        budget=None if spec is None or spec.budget is None else spec.budget.per,
+        budgets=() if spec is None else spec.budgeted,
         traceparent=draft.command.trace,
     )
 

@@ -359,8 +359,7 @@ def _held(draft: Draft, call: Call) -> dict[str, Any]:
 def join(draft: Draft) -> bool:
     """Let the steered messages join the turn, before its next model call; whether there are any."""
     turn = draft.state.turn
-    budget = None if draft.spec is None else draft.spec.budget
-    if turn is None or not turn.steered or (budget is not None and budget.over(draft.state.spent, None) is not None):
+    if turn is None or not turn.steered or (draft.spec is not None and draft.spec.over(draft.state.spent, None) is not None):
         return False  # beyond the budget of their conversation they have turns of their own, which it judges
     draft.emit(InputJoined(at=draft.now, turn_id=turn.turn_id, message_seqs=tuple(one.seq for one in turn.steered)))
     return True

@@ -195,7 +195,7 @@ def _compaction_requested(state: State) -> State:
 
 
 def _compaction_started(state: State, event: events.CompactionStarted) -> State:
-    said = event.model_dump(include={"turn_id", "spec_digest", "code", "traceparent", "budget"})
+    said = event.model_dump(include={"turn_id", "spec_digest", "code", "traceparent", "budgets"})
     turn = Turn(**said, message_seq=event.requested_at, max_model_calls=1, compacts=True)
     return _without_input(state, {event.requested_at}).model_copy(update={"turn": turn})
 
@@ -238,10 +238,10 @@ def _reduced(state: State, event: Used) -> State:
 def _used(state: State, event: events.ModelAnswered | Used) -> State:
     """The state with what a model call has used, where that is counted."""
     turn = _turn(state)
-    if turn.budget is None and not turn.counted:
+    if not turn.budgets and not turn.counted:
         return state
     used = spent_by(event)
-    if turn.budget is Per.CONVERSATION:
+    if Per.CONVERSATION in turn.budgets:
         state = state.model_copy(update={"spent": state.spent + used})
     if not turn.counted:
         return state

@@ -30,7 +30,7 @@ class CompactionStarted(OfTurn):
         spec_digest: The stored agent spec by which it is summarised; empty if there is none.
         code: The digest of the app's code; empty if there is none.
         traceparent: The trace context of its span.
-        budget: What its agent's `Budget` is for, toward which the summary counts; None: it has none.
+        budgets: What its agent's budgets are for, toward which the summary counts.
     """
 
     kind: Literal["compaction_started"] = "compaction_started"
@@ -38,7 +38,7 @@ class CompactionStarted(OfTurn):
     spec_digest: str
     code: str
     traceparent: str | None = None
-    budget: Per | None = None
+    budgets: tuple[Per, ...] = ()
 
 
 class Compacted(Used):

@@ -41,7 +41,7 @@ class FailureReason(StrEnum):
     UNSUPPORTED_PART = "unsupported_part"  # the model cannot be sent an image or file of this turn; nothing was sent
     NOT_OVERRIDABLE = "not_overridable"  # the agent in force does not allow what the turn's message overrides; nothing was sent
     CONTEXT_OVERFLOW = "context_overflow"  # more has to be sent than Context.budget or, as its provider says, the model takes
-    BUDGET_EXCEEDED = "budget_exceeded"  # the agent's Budget is used up; the model was not asked
+    BUDGET_EXCEEDED = "budget_exceeded"  # a Budget of the agent is used up; the model was not asked
     NO_AGENT = "no_agent"  # the store does not have the conversation's app or agent
 
 
@@ -56,7 +56,7 @@ class SummaryFailure(StrEnum):
     CALLS = "calls"  # the model asked for tools instead
     SAVES_TOO_LITTLE = "saves_too_little"  # the next request would hardly be smaller
     UNUSABLE = "unusable"  # it cannot be recorded
-    NOT_ASKED = "not_asked"  # no model was, though somebody has: too little to summarise, no agent, or its Budget is used up
+    NOT_ASKED = "not_asked"  # no model was, though somebody has: too little to summarise, no agent, or a Budget is used up
 
 
 class Reached(Record):

@@ -110,7 +110,7 @@ class TurnStarted(OfTurn):
         counted: Whether what its `Stop` bounds is counted.
         ends_at: When its `Stop` ends it, in integer milliseconds UTC, if it never waits for people; 0: never.
         waits: Whether the time in which it waits for people counts, too.
-        budget: What its agent's `Budget` is for, toward which its answers count; None: it has none.
+        budgets: What its agent's budgets are for, toward which its answers count.
         asks: Whether a bound of its `Stop` is a question to a person before it ends the turn.
     """
 
@@ -123,7 +123,7 @@ class TurnStarted(OfTurn):
     counted: bool = False
     ends_at: int = 0
     waits: bool = False
-    budget: Per | None = None
+    budgets: tuple[Per, ...] = ()
     asks: bool = False
 
 

@@ -67,8 +67,8 @@ class Turn(Record):
     (`nano_usd`), `errors` in a row, digests of the calls that were `asked` for, and since when it goes on (`began_at`, ms UTC).
     Once it is `stopping`, its last model call is outstanding. Its time is over at `ends_at` (ms UTC; 0: never). That stands
     still while the turn waits for people, since `waiting_since` (0: it does not wait), unless such time counts, too (`waits`).
-    Its answers count toward its agent's `budget`. It `compacts` if it is no turn of a message, but the summary that the request
-    at `message_seq` asks for.
+    Its answers count toward its agent's `budgets`. It `compacts` if it is no turn of a message, but the summary that the
+    request at `message_seq` asks for.
 
     If it `asks`, a bound is a question to a person first: `asking` is the bound of the one that is open, or was answered by a
     no, and `questions` counts them. Its time is extended by `lasts_ms`. Rounds, tokens and cost count from `rounds_from`,
@@ -111,7 +111,7 @@ class Turn(Record):
     began_at: int = 0
     reduced: int = 0
     overflowed: bool = False
-    budget: Per | None = None
+    budgets: tuple[Per, ...] = ()
     compacts: bool = False
 
     @property

@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 from holdfast.conversation.record import Record
 from holdfast.conversation.text.jsontext import JsonText
 
-from .budget import Budget
+from .budget import Budget, DaySpent, Exceeded, Per, Spent
 from .context import Context
 from .delegation import USUAL_DEPTH
 from .models import MOST_FALLBACKS, MOST_RETRIES, RETRIES, Breaker, ModelSpec
@@ -198,8 +198,8 @@ class AgentSpec(Record):
     how much of a conversation is sent to the model; None: all of it. `stop` says when a turn ends though its model would go
     on. `retries` and `breaker` are those of `model`, as in `ModelSpec`; where it cannot answer, `fallbacks` are asked, one
     after the other. `overridable` says what a message may override for its own turn; None: nothing. `reply` is the JSON Schema
-    of an object that each turn's reply has to fit; None: a reply is any text. `budget` is how much may be used before no
-    further turn begins; None: any amount.
+    of an object that each turn's reply has to fit; None: a reply is any text. `budgets` say how much may be used before no
+    further turn begins: at most one for each `Per`, in its order.
     """
 
     version: Literal[1] = 1
@@ -220,7 +220,7 @@ class AgentSpec(Record):
     fallbacks: tuple[ModelSpec, ...] = Field(default=(), max_length=MOST_FALLBACKS)
     overridable: Overridable | None = None
     reply: JsonText | None = None
-    budget: Budget | None = None
+    budgets: tuple[Budget, ...] = ()
 
     def overridden(self, by: Overrides) -> Self:
         """The spec of a turn whose message has these overrides, which the agent allows: another digest, the same tools.
@@ -271,6 +271,15 @@ class AgentSpec(Record):
         copied = super().model_copy(update=update, deep=deep)
         copied.__dict__.pop("digest", None)
         return copied
+
+    @property
+    def budgeted(self) -> tuple[Per, ...]:
+        """What its budgets are for."""
+        return tuple(one.per for one in self.budgets)
+
+    def over(self, spent: Spent, today: DaySpent | None) -> Exceeded | None:
+        """The first of its budgets that is used up if the conversation has used so much, and the agent today."""
+        return next((over for one in self.budgets if (over := one.over(spent, today)) is not None), None)
 
     def tool(self, name: str) -> ToolSpec | None:
         """The tool of that name; None if the agent has none."""

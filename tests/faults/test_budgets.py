@@ -79,7 +79,7 @@ async def test_many_conversations_side_by_side_use_one_budget_and_then_none_begi
     tokens, answers = await used(oracle, *names)
     assert answers == len(names)
     assert (await store.spent("tight")).spent.tokens == tokens
-    (row,) = [one.budget for one in await client.agents() if one.name == "tight"]
+    ((row,),) = [one.budgets for one in await client.agents() if one.name == "tight"]
     assert (row.per, row.tokens, row.used_tokens) == ("day", 1, tokens)
     sent = await started[0].send("and now?")
     state = await started[0].wait(after=sent.seq, timeout_s=WITHIN_S)

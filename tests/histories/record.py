@@ -227,10 +227,11 @@ TIMED = [DESK.model_copy(update={"tools": DESK.tools[:3], "stop": Stop(timeout_s
 """The agent as its turns have so much time; in the second one, time counts in which they wait for people."""
 TALKS = DESK.model_copy(update={"tools": DESK.tools[:3], "stop": Stop(errors=1, then=Then.LAST_WORDS)})
 """The agent as the model has the last word of turns that stop."""
-FRUGAL, DAILY = (
-    DESK.model_copy(update={"tools": DESK.tools[:3], "budget": Budget(tokens=20, cost_usd=1, per=per)}) for per in Per
+EACH, DAY, LARGE = (*(Budget(tokens=20, cost_usd=1, per=per) for per in Per), Budget(tokens=10_000))
+FRUGAL, DAILY, BOTH = (
+    DESK.model_copy(update={"tools": DESK.tools[:3], "budgets": budgets}) for budgets in ((EACH,), (DAY,), (LARGE, DAY))
 )
-"""The agent with a budget for each conversation, and for each day."""
+"""The agent with a budget for each conversation, for each day, and for both."""
 ASKS = DESK.model_copy(
     update={
         "tools": DESK.tools[:3],
@@ -301,6 +302,7 @@ LATER = (
     TALKS,
     FRUGAL,
     DAILY,
+    BOTH,
     ASKS,
 )
 """The specs that its turns have besides the first one."""
@@ -1005,10 +1007,10 @@ async def stops(tells: Recorder) -> None:
 
 
 async def uses_up_its_budget(tells: Recorder) -> None:
-    """Turns of agents with budgets: of the conversation, which is used up, and of the day, which was."""
+    """Turns of agents with budgets: of the conversation, which is used up, of the day, which was, and of both."""
     used = {"input_tokens": 15, "output_tokens": 10, "cost_usd": 0.25}
     day, spent = DaySpent(20_000, Spent()), DaySpent(20_000, Spent(tokens=10**6, nano_usd=10**9))
-    for number, (spec, before) in enumerate(((FRUGAL, None), (FRUGAL, None), (DAILY, day), (DAILY, spent))):
+    for number, (spec, before) in enumerate(((FRUGAL, None), (FRUGAL, None), (DAILY, day), (DAILY, spent), (BOTH, day))):
         tells.writer.spec = spec
         await tells.does("a message comes", steps.send("what does it cost?", message_id=f"m-budget-{number}"))
         await tells.does("its turn begins, or does not", steps.begin(today=before))

@@ -332,7 +332,7 @@ class Model:
     def _summary(self, rng, effect_id, messages, spec):
         """Notes, with what they cost where a budget counts that."""
         said = _notes(rng)
-        if self._often and BY_NAME[spec.name].spec.budget is not None:
+        if self._often and BY_NAME[spec.name].spec.budgets:
             said |= {"output_tokens": 7, "cost_usd": _cost(effect_id, messages, said)}
         return ModelReplied(effect_id=effect_id, **said)
 

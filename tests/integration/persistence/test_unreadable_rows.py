@@ -358,7 +358,7 @@ async def test_a_ticket_that_cannot_be_read_counts_for_nobody_and_can_be_removed
 async def test_a_bucket_whose_sum_cannot_be_read_holds_no_turn_of_its_agent_up(store, raw, keys):
     for name in NAMES:
         writer = await Writer.of(store, name)
-        writer.spec = AgentSpec(name="desk", model="m", budget=Budget(tokens=1000, per="day"))
+        writer.spec = AgentSpec(name="desk", model="m", budgets=(Budget(tokens=1000, per="day"),))
         await writer.do(start(), begin())
         await writer.do(reply(input_tokens=40, output_tokens=2))
     day, found = await store.spent("desk")

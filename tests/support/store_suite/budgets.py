@@ -11,7 +11,8 @@ from holdfast.conversation.terms.budget import DAY_MS, DaySpent
 from holdfast.errors import Fenced
 from holdfast.persistence import Store
 
-DAILY = AgentSpec(name="desk", model="m", budget=Budget(tokens=1000, per="day"))
+DAY = Budget(tokens=1000, per="day")
+DAILY = AgentSpec(name="desk", model="m", budgets=(DAY,))
 USED = {"input_tokens": 40, "output_tokens": 2, "cost_usd": 0.1}
 
 
@@ -56,8 +57,17 @@ class Budgeting:
             await store.append("c-1", replace(write, token="another", append_id="x"))
         assert sums(await store.spent("desk")) == (42, 100_000_000)
 
-    @pytest.mark.parametrize("budget", [None, Budget(tokens=1000)])
-    async def test_agents_without_such_a_budget_are_not_counted(self, store: Store, budget: Budget | None) -> None:
-        writer = await turn(store, "c-1", DAILY.model_copy(update={"budget": budget}))
+    async def test_an_answer_counts_once_for_its_day_and_once_for_its_conversation(self, store: Store) -> None:
+        writer = await turn(store, "c-1", DAILY.model_copy(update={"budgets": (Budget(tokens=1000), DAY)}))
+        write = writer.judged(reply(**USED), now=await store.now())
+        for _ in range(2):
+            await store.append("c-1", write)
+        assert sums(await store.spent("desk")) == (42, 100_000_000)
+        spent = (await store.load("c-1")).spent
+        assert (spent.tokens, spent.nano_usd) == (42, 100_000_000)
+
+    @pytest.mark.parametrize("budgets", [(), (Budget(tokens=1000),)])
+    async def test_agents_without_such_a_budget_are_not_counted(self, store: Store, budgets: tuple[Budget, ...]) -> None:
+        writer = await turn(store, "c-1", DAILY.model_copy(update={"budgets": budgets}))
         await writer.do(reply(**USED))
         assert sums(await store.spent("desk")) == (0, 0)

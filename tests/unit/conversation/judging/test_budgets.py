@@ -13,14 +13,18 @@ from holdfast.persistence import Append
 USED = {"input_tokens": 40, "output_tokens": 2, "cost_usd": 0.1}
 
 
-def bounded(**budget):
-    return AgentSpec(name="desk", model="m", budget=Budget(**budget))
+BOTH = (Budget(tokens=100), Budget(cost_usd=5, per="day"))
+DAY = 1_795_000_000_000 // DAY_MS
+
+
+def bounded(*budgets, **budget):
+    return AgentSpec(name="desk", model="m", budgets=budgets or (Budget(**budget),))
 
 
 @pytest.fixture
 def begins(conversations):
-    """A conversation of an agent with this budget, whose first turn is at its model call."""
-    return lambda **budget: conversations(spec=bounded(**budget)).begun()
+    """A conversation of an agent with these budgets, whose first turn is at its model call."""
+    return lambda *budgets, **budget: conversations(spec=bounded(*budgets, **budget)).begun()
 
 
 def again(conversation, today=None):
@@ -67,11 +71,10 @@ def test_what_the_agent_has_used_today_bounds_all_its_conversations_until_midnig
     conversation = begins(cost_usd=5, per="day")
     conversation.reply(**USED)
     assert conversation.state.spent == Spent()
-    day = 1_795_000_000_000 // DAY_MS
-    assert again(conversation, DaySpent(day, Spent(tokens=10**9, nano_usd=4_999_999_999))) is None
+    assert again(conversation, DaySpent(DAY, Spent(tokens=10**9, nano_usd=4_999_999_999))) is None
     conversation.reply(**USED)
-    failed = again(conversation, DaySpent(day, Spent(nano_usd=5_000_000_000)))
-    assert (failed.reason, failed.until) == (FailureReason.BUDGET_EXCEEDED, (day + 1) * DAY_MS)
+    failed = again(conversation, DaySpent(DAY, Spent(nano_usd=5_000_000_000)))
+    assert (failed.reason, failed.until) == (FailureReason.BUDGET_EXCEEDED, (DAY + 1) * DAY_MS)
     assert failed.error == ("the agent has used 5 US dollars today: it has Budget(cost_usd=5, per='day'), until midnight (UTC)")
 
 
@@ -130,6 +133,38 @@ def test_a_model_call_for_a_summary_counts_too(begins):
         events=[event.model_copy(update={"at": DAY_MS})],
     )
     assert write.spent == DaySpent(1, Spent(tokens=42, nano_usd=100_000_000))
+
+
+def test_an_answer_counts_toward_both_budgets_of_its_agent(begins):
+    conversation = begins(*BOTH)
+    assert conversation.state.turn.budgets == (Per.CONVERSATION, Per.DAY)
+    before = conversation.state
+    asked = conversation.reply(**USED)
+    assert conversation.state.spent == Spent(tokens=42, nano_usd=100_000_000)
+    write = Append("t", "a", before, conversation.state, 1, events=asked.events)
+    assert write.spent == DaySpent(asked.events[0].at // DAY_MS, conversation.state.spent)
+
+
+def test_the_budget_that_is_used_up_is_named_and_the_one_for_good_before_the_one_for_today(begins):
+    little, much = DaySpent(DAY, Spent(tokens=1)), DaySpent(DAY, Spent(nano_usd=5_000_000_000))
+    conversation = begins(*BOTH)
+    conversation.reply(**USED)
+    failed = again(conversation, much)
+    assert ("the agent has used 5 US dollars" in failed.error, failed.until) == (True, (DAY + 1) * DAY_MS)
+    for _ in range(2):
+        assert again(conversation, little) is None
+        conversation.reply(**USED)
+    for today in (little, much):
+        failed = again(conversation, today)
+        assert (failed.error, failed.until) == ("this conversation has used 126 tokens: its agent has Budget(tokens=100)", 0)
+
+
+def test_what_joins_a_turn_is_bounded_by_the_conversation_alone(begins):
+    for used, status in ((1, Status.GENERATING), (200, Status.GENERATING)):
+        conversation = begins(*BOTH)
+        conversation.send("one", when=When.STEER)
+        conversation.reply(input_tokens=used, cost_usd=9)
+        assert (conversation.log[-1].kind, conversation.status) == ("turn_completed" if used > 100 else "input_joined", status)
 
 
 def test_messages_that_were_to_join_a_turn_beyond_it_have_turns_of_their_own(begins):

@@ -126,7 +126,7 @@ def test_without_an_agent_there_is_no_summary(idle):
 
 
 def test_a_budget_that_is_used_up_allows_no_summary_and_a_summary_counts_toward_it(conversations):
-    spec = COMPACTS.model_copy(update={"stop": None, "budget": Budget(tokens=100, per=Per.CONVERSATION)})
+    spec = COMPACTS.model_copy(update={"stop": None, "budgets": (Budget(tokens=100, per=Per.CONVERSATION),)})
     conversation = conversations(spec=spec).begun()
     conversation.reply("it is 7", input_tokens=5)
     conversation.do(compact())
@@ -209,7 +209,7 @@ def test_a_request_is_no_progress(idle):
 
 
 def test_an_answer_in_place_of_a_summary_is_paid_for(conversations):
-    conversation = conversations(spec=COMPACTS.model_copy(update={"budget": Budget(tokens=1000)})).begun()
+    conversation = conversations(spec=COMPACTS.model_copy(update={"budgets": (Budget(tokens=1000),)})).begun()
     conversation.reply("it is 7")
     conversation.do(compact())
     conversation.begin()
