@@ -271,11 +271,18 @@ def _check_summaries(spec: AgentSpec, room: int, field: str) -> None:
     if compact is None:
         return
     named = (compact.model,) if isinstance(compact.model, str) else ()
-    for model in named if compact.chain is None else (one.model for one in compact.chain.models):
+    own = () if compact.chain is None else compact.chain.models
+    for model in (*named, *(one.model for one in own)):
         takes = window_tokens(model)
         if takes is not None and budget is not None and takes < budget:
             problem = f"{model!r:.200} takes {takes} tokens, and what it summarises has up to {budget}"
             raise ConfigurationError(f"{field}.model", problem, "name a model that takes as many, or give a smaller budget")
+    for one in own:
+        thinking, most = jsontext.loads(one.options).get("thinking"), sizes.notes_tokens(spec)
+        thinks = thinking.get("budget_tokens") if isinstance(thinking, dict) else None
+        if budget is not None and isinstance(thinks, int) and thinks >= most:
+            problem = f"{one.model!r:.200} is to think {thinks} tokens, and has {most} for that and a summary"
+            raise ConfigurationError(f"{field}.model", problem, "let it think less, or give a larger Compact(max_tokens=)")
     asked = text_tokens(compact.prompt or "")
     if budget is not None and asked * 2 > budget:
         problem = f"it has about {asked} tokens, more than half of the budget"

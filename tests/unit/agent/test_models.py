@@ -130,6 +130,14 @@ def test_each_model_for_summaries_takes_as_much_as_the_agent_sends():
     summarised(small, budget=12_000)
 
 
+def test_a_model_for_summaries_that_would_think_until_nothing_is_left_for_one_is_refused():
+    thinks = {"thinking": {"type": "enabled", "budget_tokens": 1600}}
+    with pytest.raises(ConfigurationError, match="is to think 1600 tokens, and has 1524 for that and a summary"):
+        summarised(Model(FIRST, fallbacks=[Model(SECOND, thinks)]))
+    summarised(Model(SECOND, {"thinking": {"type": "disabled"}}))
+    summarised(Model(SECOND, {"thinking": {"type": "enabled", "budget_tokens": 1500}}))
+
+
 def test_what_is_stored_of_a_model_for_summaries_is_none_to_declare():
     with pytest.raises(ConfigurationError, match=r"context\.compact\.model: .* stay with the app; give a name or Model"):
         summarised(summarised(Model(SECOND)).spec.context.compact.model)
