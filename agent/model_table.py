@@ -1,4 +1,4 @@
-"""How many tokens models take, by the table that litellm carries. The table is a file, and litellm itself is not imported."""
+"""What models take, by the table that litellm carries. The table is a file, and litellm itself is not imported."""
 
 import importlib.util
 import json
@@ -11,13 +11,27 @@ _FILE = "model_prices_and_context_window_backup.json"
 
 def window_tokens(model: str) -> int | None:
     """How many tokens a request to a model may have, of a model as litellm names it; None if the table does not know it."""
-    table = _table()
-    for name in (model, model.partition("/")[2]):
-        entry = table.get(name)
-        tokens = (entry.get("max_input_tokens") or entry.get("max_tokens")) if isinstance(entry, dict) else None
+    for entry in _entries(model):
+        tokens = entry.get("max_input_tokens") or entry.get("max_tokens")
         if isinstance(tokens, int) and not isinstance(tokens, bool) and tokens > 0:
             return tokens
     return None
+
+
+def provider(model: str) -> str:
+    """The provider of a model, by its name or, of one without a provider in it, by the table; '' if unknown."""
+    named, slash, _ = model.partition("/")
+    return named if slash else next((str(entry.get("litellm_provider", "")) for entry in _entries(model)), "")
+
+
+def takes_no_images(model: str) -> bool:
+    """Whether the table says that a model takes no images; it does not know every model."""
+    return any(entry.get("supports_vision") is False for entry in _entries(model))
+
+
+def _entries(model: str) -> list[dict[str, Any]]:
+    found = [_table().get(name) for name in (model, model.partition("/")[2])]
+    return [entry for entry in found if isinstance(entry, dict)]
 
 
 @cache

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from .rehearsal import run as run
     from .rehearsal_result import RehearsalResult as RehearsalResult
     from .rehearsal_result import ToolRun as ToolRun
+    from .scripted_model import ProviderError as ProviderError
     from .transcripts import NoAnswer as NoAnswer
     from .transcripts import Replay as Replay
     from .transcripts import Request as Request

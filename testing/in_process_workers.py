@@ -9,11 +9,13 @@ from typing import Any, TypeVar
 
 from holdfast.actors.published import published_agent
 from holdfast.actors.steps import Step
-from holdfast.actors.worker import model_outcome, model_run, overflow, prompt, tool_run
+from holdfast.actors.worker import failover, model_outcome, model_run, tool_run
 from holdfast.actors.worker.bench import Bench
+from holdfast.actors.worker.breakers import Breakers
 from holdfast.actors.worker.claims import Claim, Claims
 from holdfast.actors.worker.gate import FixedRules
-from holdfast.actors.worker.model_answer import Broken, TooMuch
+from holdfast.actors.worker.model_answer import TooMuch
+from holdfast.actors.worker.model_outcome import ModelCounts
 from holdfast.actors.worker.ongoing import Ongoing
 from holdfast.actors.worker.stop_verdicts import Stops
 from holdfast.actors.worker.transcripts import Transcripts
@@ -32,6 +34,7 @@ from holdfast.agent import Agent, Rules
 from holdfast.conversation import AgentSpec, FailureReason, ModelFailed, RunFinished, Summarized
 from holdfast.conversation.text import jsontext
 from holdfast.conversation.window import Window
+from holdfast.counting import Counts
 from holdfast.daemon import in_daemon
 from holdfast.persistence import Store
 from holdfast.persistence.views import arguments_in
@@ -39,7 +42,8 @@ from holdfast.redaction import PLAIN
 
 from .moved_clock import MovedClock
 from .rehearsal_result import ToolRun
-from .scripted_model import ScriptedModel, answer_of, cost_of
+from .scripted_caller import ScriptedCaller
+from .scripted_model import ScriptedModel
 from .transcripts import Message
 
 WORKER = "rehearsal"
@@ -70,7 +74,7 @@ class InProcessWorkers:
     """The `holdfast.actors.Workers` of a rehearsal.
 
     `clock` counts all bounds; `resources` is what bodies find in `ToolContext.resources`; `lose` says by tool how many of its
-    next runs are lost, and is counted down; `rules` are the permission rules in force.
+    next runs are lost, and is counted down; `rules` are the permission rules in force; `breakers` those of all conversations.
 
     Attributes:
         runs: The executions of bodies, in the order of their ends.
@@ -88,8 +92,10 @@ class InProcessWorkers:
         resources: Any,
         lose: dict[str, int],
         rules: Rules,
+        breakers: Breakers,
     ) -> None:
         self._rules = rules
+        self._breakers = breakers
         self.runs: list[ToolRun] = []
         self.prompts: list[list[Message]] = []
         self.mistake: Exception | None = None
@@ -133,25 +139,22 @@ class InProcessWorkers:
         own, sent = model_outcome.to_send(own, asked)
         spec, effect_id = self._agent.spec if asked.due is None else own, request.effect_id
         failed = partial(ModelFailed, effect_id=effect_id)
-        messages = prompt.messages(sent, instructions=spec.instructions, route="", anthropic=False)
-        self.prompts.append(messages)
+        place, timeout_s = len(self.prompts), spec.limits.model_timeout_s
+
+        def asks(messages: list[Message]) -> None:
+            self.prompts[place:] = [messages]
+
+        known: dict[str, Any] = {"effect_id": effect_id, "clock": self._clock, "sent": asks, "hidden": asked.due is not None}
+        caller = ScriptedCaller(self._model, self._agent, own, sent, **known)
+        said: dict[str, Any] = {"counts": ModelCounts(Counts(), own.model), "breakers": self._breakers, "named": effect_id}
         try:
-            async with self._clock.bounded(effect_id, spec.limits.model_timeout_s) as bound:
-                said, model = await self._said(messages, own)
-        except Exception as error:  # noqa: BLE001 - it is raised again where the conversation is driven
-            if isinstance(error, TimeoutError) and bound.expired():
-                return model_outcome.overdue(effect_id, spec.limits)
-            self.mistake = error
-            return failed(error=f"the test's own: {PLAIN.said(error, model_outcome.WORDS)}", reason=FailureReason.MODEL_ERROR)
-        if isinstance(said, Exception):
-            words = PLAIN.said(said, model_outcome.WORDS)
-            too_long = overflow.says_overflow(overflow.REFUSED, words)
-            return failed(error=words, reason=FailureReason.CONTEXT_OVERFLOW if too_long else FailureReason.MODEL_ERROR)
-        try:
-            answer = answer_of(said, spec.limits)
-            cost_usd = cost_of(said)
-        except Broken as broken:
-            return failed(error=PLAIN.said(broken, model_outcome.WORDS), reason=FailureReason.MODEL_ERROR)
+            async with self._clock.bounded(effect_id, timeout_s) as bound:
+                target, answer = await failover.answered(caller, own.models, timeout_s=timeout_s, whole=bound, **said)
+        except TimeoutError:
+            return model_outcome.overdue(effect_id, spec.limits)
+        except failover.Failed as failure:
+            self.mistake = caller.mistake  # it is raised again where the conversation is driven
+            return failed(error=str(failure), reason=failure.reason)
         except TooMuch as excess:
             return model_outcome.excessive(effect_id, excess, PLAIN)
         try:
@@ -161,22 +164,16 @@ class InProcessWorkers:
             misfit = None if value is None else model_outcome.misfit(self._agent, value, PLAIN)
             stops = await Stops.of(self._store, request, spec, self._agent)
             room = lambda: self._bench.room  # noqa: E731 - as a worker gives it
-            reached = None if stops is None else await stops.reached(answer, cost_usd, room, PLAIN)
+            reached = None if stops is None else await stops.reached(answer, caller.cost_usd, room, PLAIN)
         except Exception as error:  # noqa: BLE001 - the app's own rules may raise anything
             problem = f"the model's answer cannot be used: {PLAIN.said(error, model_outcome.WORDS)}"
             return failed(error=problem, reason=FailureReason.UNUSABLE)
-        known: dict[str, Any] = {"model": model, "misfit": misfit, "reached": reached}
-        replied = model_outcome.replied(effect_id, answer, calls, route="", **known).model_copy(update={"cost_usd": cost_usd})
+        model = target.model.model if target.model.model != own.model else ""
+        found: dict[str, Any] = {"model": model, "misfit": misfit, "reached": reached}
+        replied = model_outcome.replied(effect_id, answer, calls, route="", **found).model_copy(
+            update={"cost_usd": caller.cost_usd}
+        )
         return model_outcome.answered_by(replied, own, self._agent.spec)
-
-    async def _said(self, messages: list[dict[str, Any]], spec: AgentSpec) -> tuple[Message | Exception, str]:
-        """What the script says, and the fallback that says it: it is asked once more for each model that is down."""
-        said, model = await self._model.reply(messages), ""
-        for fallback in spec.fallbacks:
-            if not isinstance(said, OSError):
-                break
-            said, model = await self._model.reply(messages), fallback.model
-        return said, model
 
     async def _run_tool(self, request: RunRequest) -> WorkAnswer:
         claim: Claim[Any] = self._claims.new((request.conversation_id, request.effect_id), process=uuid.uuid4().hex)

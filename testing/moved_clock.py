@@ -14,7 +14,7 @@ class MovedClock:
     def __init__(self, changed: Callable[[], None]) -> None:
         self._now = START_MS
         self._changed = changed
-        self._bounds: dict[asyncio.Timeout, tuple[str, int]] = {}
+        self._bounds: dict[asyncio.Timeout, tuple[str, int | None]] = {}
 
     def __call__(self) -> int:
         """The time."""
@@ -22,20 +22,21 @@ class MovedClock:
 
     @property
     def bounded_effects(self) -> frozenset[str]:
-        """The ids of the effects that are under way within a bound."""
-        return frozenset(effect_id for effect_id, _ in self._bounds.values())
+        """The ids of the effects that are under way within their bounds."""
+        ending = {effect_id for effect_id, until in self._bounds.values() if until is None}
+        return frozenset(effect_id for effect_id, _ in self._bounds.values()) - ending
 
     @property
     def due_at(self) -> int | None:
         """The moment at which the first bound ends; None if nothing is bounded."""
-        return min((until for _, until in self._bounds.values()), default=None)
+        return min((until for _, until in self._bounds.values() if until is not None), default=None)
 
     def move(self, moment: int) -> None:
         """Set the clock forward, and end the bounds that are over by then."""
         self._now = max(self._now, moment)
-        for bound, (_, until) in list(self._bounds.items()):
-            if until <= self._now:
-                del self._bounds[bound]  # its effect counts as unsettled until the machine has judged the outcome
+        for bound, (effect_id, until) in list(self._bounds.items()):
+            if until is not None and until <= self._now:
+                self._bounds[bound] = (effect_id, None)  # its effect counts as unsettled until it has left the bound
                 bound.reschedule(asyncio.get_running_loop().time())
 
     @asynccontextmanager

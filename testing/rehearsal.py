@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack
 from typing import Any, Concatenate, NoReturn, ParamSpec, Required, Self, TypedDict, TypeVar, Unpack
 
+from holdfast.actors.worker.breakers import Breakers
 from holdfast.agent import Agent, App, Rules
 from holdfast.client import verbs
 from holdfast.client.audit import report
@@ -18,21 +19,11 @@ from holdfast.client.results import AsyncPendingCall, PendingCall, resolver
 from holdfast.client.stack_state import call_of, shown
 from holdfast.client.summary import check_declared
 from holdfast.client.turns import seq_of
-from holdfast.conversation import (
-    Command,
-    Decision,
-    Grant,
-    Principal,
-    Receipt,
-    Reply,
-    Start,
-    State,
-    Wake,
-    outstanding,
-)
+from holdfast.conversation import Command, Decision, Grant, Principal, Receipt, Reply, Start, State, Wake, outstanding
 from holdfast.conversation.ids import check_conversation_id
 from holdfast.conversation.terms.overrides import Overrides, check_allowed
 from holdfast.conversation.terms.parts import Content, GivenContent
+from holdfast.counting import Counts
 from holdfast.errors import ConfigurationError, ConversationNotFound, InvalidInput
 
 from .decider import Decide, Decider
@@ -113,9 +104,9 @@ class Rehearsal:
 
     Args:
         agent: The agent.
-        model: The model: a list of replies (`say`, `call`, `calls`, plain text; an exception is the error with which the
-            call fails), a function from the messages to one (async or not), or a `Replay`. All agents share it, each
-            conversation taking the next reply; or a mapping has one for each agent, by its name.
+        model: The model: a list of replies (`say`, `call`, `calls`, plain text; an exception, such as `ProviderError`, is the
+            error of a model after its retries), a function from the messages to one (async or not), or a `Replay`. All agents
+            share it, each conversation taking the next reply; or a mapping has one for each agent, by its name.
         decide: The decisions on pending calls: a function of the pending call (async or not), or a mapping from tools to
             decisions or such functions. A call whose decision is None waits. Asked whenever the conversation rests.
         clients: The handlers of an attached client, by tool: it claims the calls that wait for it and answers them; `decide` is
@@ -169,6 +160,7 @@ class Rehearsal:
         self._within_s = within_s
         self._news = asyncio.Event()
         self._clock = MovedClock(self._news.set)
+        self._breakers = Breakers(Counts(), lambda: self._clock() / 1000)
         self._store = StoreWithClient(self._clock, self._client.tools)
         self._actors = InProcessActors(self._store, self._clock, self._agents, self._workers, self._news.set)
         self._opened = AsyncExitStack()
@@ -336,6 +328,7 @@ class Rehearsal:
             clock=self._clock,
             resources=self._resources,
             lose=self._lose,
+            breakers=self._breakers,
             rules=Rules.together(None if self._app is None else self._app.rules, agent.rules),
         )
 

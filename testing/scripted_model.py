@@ -25,13 +25,33 @@ SHOWN = 80
 """How many characters of the last message an error shows."""
 
 
+class ProviderError(Exception):
+    """What a provider says in place of an answer: in the script of a rehearsal, the error of a model call after its retries.
+
+    What becomes of the call is decided by the status, as in a worker: with 503 the agent's next fallback is asked, with 400 the
+    turn fails.
+
+    Args:
+        status_code: The HTTP status.
+        message: The provider's words; some of them say that the request is too long.
+    """
+
+    def __init__(self, status_code: int, message: str = "") -> None:
+        super().__init__(status_code, message)
+        self.status_code = status_code
+        self.message = message
+
+    def __str__(self) -> str:
+        return f"{self.status_code} {self.message}".rstrip()
+
+
 class ScriptedModel:
     """Replies for the conversations of a rehearsal; a list is used up in the order in which they ask.
 
     `agent` is the name of the only agent that it is for, if any. `model` is a list of replies, a function from the messages to
-    one (async or not), or a `Replay`. A reply that is an exception is the error with which the provider refuses the call,
-    after all retries. An `OSError`, such as `ConnectionError()`, says that the model is down: the next reply is that of the
-    agent's next fallback.
+    one (async or not), or a `Replay`. A reply that is an exception is the error with which a model's tries failed, all of them.
+    It means what it means to a worker, by its `status_code` (`ProviderError`) or its type: after an `OSError`, such as
+    `ConnectionError()`, the next reply is that of the agent's next fallback.
 
     Raises:
         ConfigurationError: `model` is no script, or one of its replies is none.

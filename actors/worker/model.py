@@ -13,9 +13,7 @@ import math
 import os
 import sys
 import types
-from asyncio import sleep
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -36,20 +34,20 @@ from holdfast.actors.worker import model_outcome
 from holdfast.actors.worker.model_outcome import WORDS
 from holdfast.actors.workers import AnswerOutcome, ModelRequest
 from holdfast.agent import Agent, Suspend
-from holdfast.backoff import Backoff
 from holdfast.conversation import AgentSpec, FailureReason, ModelFailed, ToolSpec
 from holdfast.conversation.records.proposed_call import ProposedCall
 from holdfast.conversation.terms.models import ModelSpec
 from holdfast.persistence import Runs
 from holdfast.redaction import Redaction
 
-from . import cache_marks, destination, media, overflow, prompt
+from . import cache_marks, destination, failover, overflow, prompt
 from .app_loop import AppLoop
-from .breakers import Breakers, PassedOver
+from .breakers import Breakers
 from .chat_chunks import RESPONSES
+from .failover import Failed, Target
 from .gate import CallRules
 from .live import Deltas
-from .model_answer import Broken, ModelAnswer, TooMuch
+from .model_answer import ModelAnswer, TooMuch
 from .model_outcome import ModelCounts
 from .provider_stream import ProviderStream
 from .reply_format import response_format
@@ -78,22 +76,15 @@ Logging.response_cost_calculator = _priced  # of a stream it is asked as that be
 vars(litellm.utils).pop("json_data", None)  # what a tokenizer was parsed from
 trim()
 
-FIRST_DELAY_S = 0.5
-LONGEST_DELAY_S = 8.0
 LONGEST_RETRY_AFTER_S = 60.0
 CLOSE_S = 5.0
 """Seconds that closing a connection may take."""
-ANTHROPIC_ELSEWHERE = frozenset({"vertex_ai", "azure_ai"})
-"""Other providers whose Claude models speak Anthropic's interface."""
 OWN_FORMAT = "supports_native_structured_output"
 """What litellm's table says of Anthropic's models that have structured output of their own."""
 WITH_TOOLS = ("openai", "azure")
 """Providers whose structured output goes with tools."""
 IMITATED = "bedrock"
 """The provider for which litellm imitates it by a call that it forces."""
-PASSING_STATUSES = frozenset({408, 409, 425, 429})
-UNAVAILABLE_STATUSES = frozenset({401, 402, 403, 404})
-"""Statuses by which a provider refuses the key, the account or the model: another model may answer the same request."""
 
 
 async def call(
@@ -115,16 +106,18 @@ async def call(
 
     `direct`: plain chunks of a stream are read without litellm. `hidden`: nobody is told of the answer while it comes.
     """
-    how: dict[str, Any] = {"redaction": redaction, "counts": counts, "breakers": breakers, "direct": direct, "hidden": hidden}
-    asking = _Asking(store, request, spec, messages, agent=agent, hides=rules.hides, **how)
+    how: dict[str, Any] = {"redaction": redaction, "counts": counts, "direct": direct, "hidden": hidden}
+    calling = _Calling(store, request, spec, messages, agent=agent, hides=rules.hides, **how)
+    named, timeout_s = f"model call {request.effect_id} of {request.conversation_id}", spec.limits.model_timeout_s
+    asked = partial(failover.answered, calling, spec.models, timeout_s=timeout_s, named=named)
     stops = await Stops.of(store, request, spec, agent)
     failed = partial(ModelFailed, effect_id=request.effect_id)
     try:
-        async with asyncio.timeout(spec.limits.model_timeout_s) as whole:
-            target, answer = await asking.answered(whole)
+        async with asyncio.timeout(timeout_s) as whole:
+            target, answer = await asked(whole=whole, counts=counts, breakers=breakers)
     except TimeoutError:
         return model_outcome.overdue(request.effect_id, spec.limits)
-    except _Failed as failure:
+    except Failed as failure:
         return failed(error=str(failure), reason=failure.reason)
     except TooMuch as excess:
         return model_outcome.excessive(request.effect_id, excess, redaction)
@@ -150,33 +143,8 @@ async def call(
         return failed(error=problem, reason=FailureReason.UNUSABLE)
 
 
-class _Failed(Exception):
-    """A model did not answer. `onward`: another one may answer the same request; `why` is the label of the count."""
-
-    def __init__(self, message: str, reason: FailureReason, *, onward: bool, why: str) -> None:
-        super().__init__(message)
-        self.reason = reason
-        self.onward = onward
-        self.why = why
-
-
-@dataclass(frozen=True, slots=True)
-class _Target:
-    """A model, the arguments that say where it is called, and the messages as it takes them."""
-
-    model: ModelSpec
-    called: dict[str, Any]
-    route: str
-    anthropic: bool
-    messages: list[dict[str, Any]]
-
-    @property
-    def breaker(self) -> tuple[str, str]:
-        return self.model.model, str(self.called.get("api_base") or self.called.get("base_url") or "")
-
-
-class _Asking:
-    """One call of an agent's models, one after the other, until one has answered."""
+class _Calling(failover.Caller):
+    """How the models of one call are asked through litellm."""
 
     def __init__(
         self,
@@ -189,116 +157,32 @@ class _Asking:
         hides: Callable[[ToolSpec], bool],
         redaction: Redaction,
         counts: ModelCounts,
-        breakers: Breakers,
         direct: bool,
         hidden: bool,
     ) -> None:
         self._request = request
         self._spec = spec
-        self._messages = messages
-        self._agent = agent
         self._hides = hides
         self._redaction = redaction
         self._counts = counts
-        self._breakers = breakers
         self._direct = direct
         self._deltas = Deltas(store, request, 0, hidden=hidden)
+        self._target = partial(failover.target, agent=agent, messages=messages, hidden=hidden)
 
-    async def answered(self, whole: asyncio.Timeout) -> tuple[_Target, ModelAnswer]:
-        """The model that answered, and its answer, within the time of the whole call.
+    def target(self, model: ModelSpec) -> Target:
+        blind = lambda model, route: _says(model, route, "supports_vision") is False  # noqa: E731 - asked only if there is an image
+        return self._target(model, provider=_provider, keyed=_keyed, blind=blind)
 
-        Raises:
-            _Failed: None answered, or the request itself was refused.
-            TooMuch: The answer exceeds the limits.
-        """
-        models, failures = self._spec.models, list[tuple[str, _Failed]]()
-        loop = asyncio.get_running_loop()
-        ends_s = loop.time() + self._spec.limits.model_timeout_s
-        for left, model in zip(range(len(models) - 1, -1, -1), models, strict=True):
-            self._counts.turns_to(model.model)
-            share_s = (ends_s - loop.time()) / (left + 1)
-            try:
-                target = self._target(model)
-                return target, await self._within(share_s if left else None, target, whole)
-            except _Failed as failed:
-                failures.append((model.model, failed))
-                if not left or not failed.onward:
-                    raise _all(failures) from failed
-                self._counts.passed_on(failed.why)
-                logger.info("%s: a fallback is asked in place of %s: %s", self._named, model.model, failed)
-        raise AssertionError("unreachable: the last model answers or raises")
+    def bounded(self, seconds: float | None) -> asyncio.Timeout:
+        return asyncio.timeout(seconds)
 
-    @property
-    def _named(self) -> str:
-        return f"model call {self._request.effect_id} of {self._request.conversation_id}"
+    def now_s(self) -> float:
+        return asyncio.get_running_loop().time()
 
-    def _target(self, model: ModelSpec) -> _Target:
-        try:
-            called = destination.arguments(model, self._agent, _provider, _keyed, summarizes=self._deltas.hidden)
-        except destination.Elsewhere as elsewhere:
-            raise _Failed(str(elsewhere), FailureReason.MODEL_ERROR, onward=True, why="elsewhere") from elsewhere
-        route = _provider(called["model"], called.get("custom_llm_provider"))
-        anthropic = route == "anthropic" or (route in ANTHROPIC_ELSEWHERE and "claude" in model.model)
-        blind = lambda: _says(called["model"], route, "supports_vision") is False  # noqa: E731 - asked only if there is an image
-        try:
-            messages = media.sendable(self._messages, model=model.model, route=route, anthropic=anthropic, blind=blind)
-        except media.Unsendable as unsendable:
-            raise _Failed(str(unsendable), FailureReason.UNSUPPORTED_PART, onward=True, why="part") from unsendable
-        return _Target(model, called, route, anthropic, messages)
+    async def anew(self) -> None:
+        await self._deltas.begin_anew()
 
-    async def _within(self, share_s: float | None, target: _Target, whole: asyncio.Timeout) -> ModelAnswer:
-        """The answer of a model that begins within these seconds, if another one may be asked then."""
-        ends_s = None if share_s is None else asyncio.get_running_loop().time() + share_s
-        try:
-            async with asyncio.timeout_at(ends_s) as bound:
-                return await self._with_retries(target, bound, ends_s, lambda: bound.expired() or whole.expired())
-        except TimeoutError:
-            if share_s is None or not bound.expired():
-                raise
-            message = f"no answer began within {share_s:.3g} s, its part of Limits.model_timeout_s"
-            raise _Failed(message, FailureReason.MODEL_ERROR, onward=True, why="timeout") from None
-
-    async def _with_retries(
-        self, target: _Target, bound: asyncio.Timeout, ends_s: float | None, overdue: Callable[[], bool]
-    ) -> ModelAnswer:
-        backoff = Backoff(FIRST_DELAY_S, LONGEST_DELAY_S, jitter=0.5)
-        last: _Failed | None = None
-        for left in range(target.model.retries, -1, -1):
-            if last is not None:
-                self._counts.repeated()
-            await self._deltas.begin_anew()
-            if not bound.expired():
-                bound.reschedule(ends_s)
-            try:
-                entered = self._breakers.enter(target.breaker, target.model.breaker)
-            except PassedOver as passed:
-                raise last or _Failed(str(passed), FailureReason.MODEL_UNAVAILABLE, onward=True, why="breaker") from None
-            try:
-                answer = await self._try(target, bound)
-            except TooMuch:
-                entered.ended(failed=False)
-                raise
-            except asyncio.CancelledError:  # by the bound of this model, of the call, or by whoever no longer waits
-                entered.ended(failed=True if overdue() else None)
-                raise
-            except Exception as error:  # litellm raises whatever its providers' clients do
-                passes, onward = _passes(error), _passes(error) or _unavailable(error, target.route)
-                entered.ended(failed=onward)
-                said, reason = _words(error, self._redaction), FailureReason.MODEL_ERROR
-                if not onward and _overflows(error, said):
-                    said, reason = f"{said} ({overflow.FIX})", FailureReason.CONTEXT_OVERFLOW
-                last = _Failed(said, reason, onward=onward, why="error" if passes else "refused")
-                asked_s, pause_s = _retry_after_s(error), backoff.next_s()
-                if not passes or not left or (ends_s is not None and (asked_s or 0) > LONGEST_DELAY_S):
-                    raise last from error
-                logger.info("%s, try %d: %s", self._named, self._counts.tries, said)
-                await sleep(pause_s if asked_s is None else asked_s)
-            else:
-                entered.ended(failed=False)
-                return answer
-        raise AssertionError("unreachable: the last try returns or raises")
-
-    async def _try(self, target: _Target, bound: asyncio.Timeout) -> ModelAnswer:
+    async def attempt(self, target: Target, bound: asyncio.Timeout) -> ModelAnswer:
         def began() -> None:
             if not bound.expired():
                 bound.reschedule(None)
@@ -307,17 +191,11 @@ class _Asking:
         arguments = _arguments(self._spec, target, self._hides, stopped=bool(self._request.stopped))
         return await _stream(self._deltas, ModelAnswer(self._spec.limits), arguments, self._counts, began, direct=self._direct)
 
-
-def _all(failures: list[tuple[str, _Failed]]) -> _Failed:
-    """The failures of the models that were asked, as one."""
-    last = failures[-1][1]
-    if len(failures) == 1:
-        return last
-    reasons = {failed.reason for _, failed in failures}
-    share = WORDS // len(failures)
-    said = "; ".join(f"{model:.100}: {failed!s:.{share}}" for model, failed in failures)
-    one = len(reasons) == 1 or last.reason is FailureReason.CONTEXT_OVERFLOW  # which the last model said of the request itself
-    return _Failed(said, last.reason if one else FailureReason.MODEL_ERROR, onward=False, why=last.why)
+    def failure(self, error: Exception, target: Target) -> Failed:
+        passing, said = _passes(error), _words(error, self._redaction)
+        onward = passing or _unavailable(error, target.route)
+        too_long = not onward and _overflows(error, said)
+        return failover.failure(said, passing=passing, onward=onward, too_long=too_long, wait_s=_retry_after_s(error))
 
 
 async def _stream(
@@ -373,9 +251,7 @@ async def _close(stream: ProviderStream) -> None:
         logger.warning("the connection of a model call could not be closed", exc_info=True)
 
 
-def _arguments(
-    spec: AgentSpec, target: _Target, hidden: Callable[[ToolSpec], bool], *, stopped: bool = False
-) -> dict[str, Any]:
+def _arguments(spec: AgentSpec, target: Target, hidden: Callable[[ToolSpec], bool], *, stopped: bool = False) -> dict[str, Any]:
     called, route, messages, anthropic = target.called, target.route, target.messages, target.anthropic
     tools = prompt.tools(spec, hidden)
     formatted = None
@@ -404,7 +280,7 @@ def _arguments(
     }
 
 
-def _structured(target: _Target, tools: list[dict[str, Any]]) -> bool:
+def _structured(target: Target, tools: list[dict[str, Any]]) -> bool:
     """Whether a model takes a `response_format` beside these tools, by litellm's table and as its provider's own."""
     asked = {"model": target.called["model"], "custom_llm_provider": target.route or None}
     try:
@@ -464,20 +340,13 @@ def _keyed(family: str) -> bool:
 
 
 def _passes(error: Exception) -> bool:
-    status = getattr(error, "status_code", None)
-    if isinstance(error, Broken):
-        return True
-    if isinstance(error, litellm.exceptions.ContextWindowExceededError | litellm.exceptions.AuthenticationError):
-        return False
-    if isinstance(status, int):
-        return status in PASSING_STATUSES or status >= 500  # noqa: PLR2004 - server errors
-    return isinstance(error, OSError | TimeoutError)
+    lasting = litellm.exceptions.ContextWindowExceededError | litellm.exceptions.AuthenticationError
+    return not isinstance(error, lasting) and failover.passes(error)
 
 
 def _unavailable(error: Exception, route: str) -> bool:
     """Whether the model cannot be asked at all, while another one may answer the same request."""
-    unknown = not route or isinstance(error, litellm.exceptions.AuthenticationError)
-    return unknown or getattr(error, "status_code", None) in UNAVAILABLE_STATUSES
+    return not route or isinstance(error, litellm.exceptions.AuthenticationError) or failover.unavailable(error)
 
 
 def _overflows(error: Exception, said: str) -> bool:

@@ -6,7 +6,7 @@ import pytest
 from model_caller import LOOKUP, SEARCH, Caller
 from writer import finish
 
-from holdfast.actors.worker import model
+from holdfast.actors.worker import failover
 from holdfast.conversation import FailureReason, ModelFailed, ModelReplied
 from holdfast.conversation.records.events import ModelAnswered, TurnCompleted, TurnFailed
 from holdfast.testing import ModelServer, blocks, call, events
@@ -36,7 +36,7 @@ WHOLE = [THINKING, SEALED, PLAIN, SEARCHED, FOUND, CITED, USED]
 
 @pytest.fixture(autouse=True)
 def no_delay(monkeypatch):
-    monkeypatch.setattr(model, "FIRST_DELAY_S", 0.0)
+    monkeypatch.setattr(failover, "FIRST_DELAY_S", 0.0)
 
 
 async def claude(server, **more):

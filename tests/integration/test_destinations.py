@@ -10,7 +10,7 @@ from model_caller import InPlace
 from redis_server import RedisServer, binaries
 from writer import Writer, begin, start
 
-from holdfast.actors.worker import model
+from holdfast.actors.worker import failover
 from holdfast.actors.workers import ModelRequest
 from holdfast.agent import Agent
 from holdfast.conversation import FailureReason, ModelFailed, ModelReplied
@@ -53,7 +53,7 @@ def asked(store, monkeypatch):
         async with asyncio.timeout(60):
             return await carried_out(worker, request)
 
-    monkeypatch.setattr(model, "FIRST_DELAY_S", 0.0)
+    monkeypatch.setattr(failover, "FIRST_DELAY_S", 0.0)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-worker")
     monkeypatch.setenv("HUGGINGFACE_API_KEY", "hf-of-the-worker")
     return call

@@ -9,7 +9,7 @@ from model_caller import LOOKUP, Caller
 from openai.resources.chat.completions import completions
 from recorded_streams import AWS, bytes_of, player, replayed
 
-from holdfast.actors.worker import model
+from holdfast.actors.worker import failover, model
 from holdfast.actors.worker.plain_chunks import PlainChunks, said
 from holdfast.conversation import ModelReplied
 from holdfast.testing import ModelServer, events
@@ -26,7 +26,7 @@ KEPT = []
 
 @pytest.fixture(autouse=True)
 def alone(monkeypatch):
-    monkeypatch.setattr(model, "FIRST_DELAY_S", 0.0)
+    monkeypatch.setattr(failover, "FIRST_DELAY_S", 0.0)
     for observers in ("callbacks", "success_callback", "_async_success_callback"):  # litellm adds to them for good
         monkeypatch.setattr(model.litellm, observers, [])
     for name, value in AWS.items():

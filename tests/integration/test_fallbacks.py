@@ -7,7 +7,7 @@ from model_caller import Caller
 from overflow_words import MAPPED
 
 from holdfast import metrics
-from holdfast.actors.worker import model
+from holdfast.actors.worker import failover
 from holdfast.conversation import Breaker, FailureReason, ModelFailed, ModelReplied
 from holdfast.conversation.terms.models import ModelSpec
 from holdfast.conversation.terms.parts import FilePart, ImagePart
@@ -19,7 +19,7 @@ OTHER = "openai/gpt-4.1-mini"
 
 @pytest.fixture(autouse=True)
 def no_delay(monkeypatch):
-    monkeypatch.setattr(model, "FIRST_DELAY_S", 0.0)
+    monkeypatch.setattr(failover, "FIRST_DELAY_S", 0.0)
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import pytest
 from gemini_server import gemini, piece
 from writer import finish
 
-from holdfast.actors.worker import model
+from holdfast.actors.worker import failover
 from holdfast.conversation import ModelReplied
 
 SIGNATURE = "c2lnbmF0dXJlIG9mIGEgdGhvdWdodA==" * 20
@@ -13,7 +13,7 @@ CALL = {"functionCall": {"name": "lookup", "args": {"order": 7}}, "thoughtSignat
 
 @pytest.fixture(autouse=True)
 def no_delay(monkeypatch):
-    monkeypatch.setattr(model, "FIRST_DELAY_S", 0.0)
+    monkeypatch.setattr(failover, "FIRST_DELAY_S", 0.0)
 
 
 async def test_a_stream_of_geminis_that_ends_early_is_called_again():

@@ -10,7 +10,7 @@ from model_caller import LOOKUP, Caller
 
 from holdfast import metrics
 from holdfast.actors.worker import asking as asking_module
-from holdfast.actors.worker import model
+from holdfast.actors.worker import failover, model
 from holdfast.actors.worker.app_loop import AppLoop
 from holdfast.actors.worker.model_outcome import ModelCounts
 from holdfast.actors.worker.provider_stream import ProviderStream
@@ -25,7 +25,7 @@ CALLED = call("lookup", {"order": 7}, id="call_a")
 
 @pytest.fixture(autouse=True)
 def no_delay(monkeypatch):
-    monkeypatch.setattr(model, "FIRST_DELAY_S", 0.0)
+    monkeypatch.setattr(failover, "FIRST_DELAY_S", 0.0)
 
 
 def chunk(delta, finish_reason=None, *, index=0, **more):
@@ -523,7 +523,7 @@ async def test_how_long_a_provider_asks_to_wait_is_heeded_within_a_bound(monkeyp
         server.fail(429, retry_after=retry_after)
         caller = await Caller.of(server)
         with monkeypatch.context() as patched:
-            patched.setattr(model, "sleep", sleep)
+            patched.setattr(failover, "sleep", sleep)
             outcome = await caller.call()
     assert isinstance(outcome, ModelReplied)
     assert sleep.asked == [waited]

@@ -8,7 +8,7 @@ from gemini_server import gemini, piece
 from model_caller import LOOKUP, Caller
 from writer import finish
 
-from holdfast.actors.worker import media, model
+from holdfast.actors.worker import failover, media, model
 from holdfast.conversation import FailureReason, ModelFailed, ModelReplied
 from holdfast.conversation.records.events import TurnFailed
 from holdfast.conversation.terms.parts import FilePart, ImagePart, TextPart
@@ -27,7 +27,7 @@ B64, PDF64 = base64.b64encode(PNG).decode(), base64.b64encode(b"%PDF-1.7 ...").d
 
 @pytest.fixture(autouse=True)
 def no_delay(monkeypatch):
-    monkeypatch.setattr(model, "FIRST_DELAY_S", 0.0)
+    monkeypatch.setattr(failover, "FIRST_DELAY_S", 0.0)
 
 
 @pytest.fixture(autouse=True)

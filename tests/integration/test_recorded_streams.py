@@ -15,7 +15,7 @@ import pytest
 from model_caller import Caller
 from recorded_streams import AWS, arguments, bytes_of, caller_of, player, replayed, sent_back
 
-from holdfast.actors.worker import model
+from holdfast.actors.worker import failover, model
 from holdfast.conversation import FailureReason, ModelFailed, ModelReplied
 
 ROWS = [json.loads(line) for line in Path(__file__).with_name("recorded_streams.jsonl").read_text().splitlines()]
@@ -71,7 +71,7 @@ TRANSLATED = {
 @pytest.mark.parametrize("row", TRANSLATED.values(), ids=TRANSLATED)
 async def test_an_answer_that_is_cut_anywhere_before_its_end_is_called_again(row, monkeypatch):
     monkeypatch.setattr(Caller, "retries", 1)
-    monkeypatch.setattr(model, "FIRST_DELAY_S", 0.0)
+    monkeypatch.setattr(failover, "FIRST_DELAY_S", 0.0)
     whole = bytes_of(row)
     places = [place for place in range(len(whole)) if whole[place : place + 7] == b"event: "]
     async with player() as playing:

@@ -19,7 +19,7 @@ from holdfast.actors.activation.activation import Activation
 from holdfast.actors.activation.context import ActivationContext
 from holdfast.actors.actor_settings import ActorSettings, StoreAddress, WorkerSettings
 from holdfast.actors.admission import Admission
-from holdfast.actors.worker import model
+from holdfast.actors.worker import failover
 from holdfast.actors.worker.refusals import AppBroken
 from holdfast.actors.worker.worker import Worker
 from holdfast.actors.workers import Claimed, NoOutcome, NoWorker
@@ -83,7 +83,7 @@ def server():
 
 @pytest.fixture
 def provider(monkeypatch):
-    monkeypatch.setattr(model, "FIRST_DELAY_S", 0.0)
+    monkeypatch.setattr(failover, "FIRST_DELAY_S", 0.0)
     answers = [calls(call("query", {}), call("query_all", {}), call("order", {"number": "7"})), call("refund", {})]
     with ModelServer(script=answers) as running:
         monkeypatch.setenv("OPENAI_API_BASE", running.url)

@@ -6,7 +6,7 @@ import pytest
 from model_caller import LOOKUP, Caller
 from writer import finish
 
-from holdfast.actors.worker import model
+from holdfast.actors.worker import failover
 from holdfast.conversation import Breaker, Compact, Context, ModelReplied, compaction
 from holdfast.conversation.terms.models import ModelChain, ModelSpec
 from holdfast.conversation.window import window
@@ -74,7 +74,7 @@ async def test_a_summary_that_asks_for_tools_is_none():
 
 
 async def test_a_model_that_is_declared_for_summaries_is_retried_gives_way_and_is_passed_over(monkeypatch):
-    monkeypatch.setattr(model, "FIRST_DELAY_S", 0.0)
+    monkeypatch.setattr(failover, "FIRST_DELAY_S", 0.0)
     own = ModelSpec(model="openai/gpt-5-nano", options='{"reasoning_effort":"low"}')
     chain = ModelChain(model="openai/gpt-4o-mini", retries=1, breaker=Breaker(failures=2), fallbacks=(own,))
     with ModelServer(script=[]) as down, ModelServer(script=lambda _: say(NOTES)) as other:

@@ -100,7 +100,7 @@ PUBLIC = {
     """,
     "testing": """
         BlockingRehearsal Delay FailAfter FailBefore Fault Faults FaultyStore ModelServer NeverRested NoAnswer
-        Rehearsal RehearsalResult Replay Request ToolRun blocks call calls events read_script run run_sync say
+        ProviderError Rehearsal RehearsalResult Replay Request ToolRun blocks call calls events read_script run run_sync say
     """,
     "embedded": """
     """,

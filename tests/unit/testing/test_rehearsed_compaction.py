@@ -239,7 +239,8 @@ async def test_what_is_declared_for_summaries_answers_in_the_order_in_which_it_i
         return next(says)
 
     says = iter([ConnectionError("down"), say("facts: none"), *[say("facts: none")] * 99])
-    first = holdfast.Model("openai/gpt-4.1-mini", {"api_base": "https://a.example"}, fallbacks=["openai/gpt-4.1-nano"])
+    options, others = {"api_base": "https://a.example"}, ["openai/gpt-4.1-nano"]
+    first = holdfast.Model("openai/gpt-4.1-mini", options, fallbacks=others, breaker=None)
     result, _ = await talked(desk(model=first), Model(summarises=summarises), 20)
     models = [one.model for one in of_kind(result, "compacted")]
     assert models[:2] == ["openai/gpt-4.1-nano", "openai/gpt-4.1-mini"]
