@@ -2,7 +2,7 @@
 
 from unittest import mock
 
-from holdfast.conversation import Budget
+from holdfast.conversation import AgentSpec, Budget
 from holdfast.persistence import MemoryStore
 
 
@@ -27,4 +27,13 @@ def a_budget_that_nobody_reads():
     return mock.patch.object(Budget, "over", return_value=None)
 
 
-BUDGETED = (an_answer_that_counts_before_it_is_written, a_budget_that_nobody_reads)
+def a_second_budget_that_nothing_counts_toward():
+    """Of two budgets of an agent, answers count toward the first one."""
+    return mock.patch.object(AgentSpec, "budgeted", property(lambda self: tuple(one.per for one in self.budgets[:1])))
+
+
+BUDGETED = (
+    an_answer_that_counts_before_it_is_written,
+    a_budget_that_nobody_reads,
+    a_second_budget_that_nothing_counts_toward,
+)

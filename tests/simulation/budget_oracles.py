@@ -21,16 +21,12 @@ def budgets_bound_what_begins(world, histories):
     """Each answer counts once for its agent's day, and no turn goes on that began beyond the budget of its conversation."""
     sums, answers = {}, []
     for history in histories.values():
-        budgeted = ()
-        for event in history.events:
-            match event:
-                case TurnStarted() | CompactionStarted():
-                    budgeted = event.budgets
-                case ModelAnswered() | Compacted() | SummaryFailed() if "day" in budgeted:
-                    place = history.events[0].agent, event.at // DAY_MS
-                    tokens = (event.input_tokens or 0) + (event.output_tokens or 0)
-                    sums[place] = sums.get(place, Spent()) + Spent(tokens=tokens, nano_usd=_nanos(event))
-                    answers.append((place, event.at, _nanos(event)))
+        for event in history.events if _budget(history, "day") is not None else ():
+            if isinstance(event, ModelAnswered | Compacted | SummaryFailed):
+                place = history.events[0].agent, event.at // DAY_MS
+                tokens = (event.input_tokens or 0) + (event.output_tokens or 0)
+                sums[place] = sums.get(place, Spent()) + Spent(tokens=tokens, nano_usd=_nanos(event))
+                answers.append((place, event.at, _nanos(event)))
         _conversation_is_bounded(world, history)
     if world.memory._spent != sums:
         world.ledger.wrong("the store has counted %s, and the logs have %s", world.memory._spent, sums)

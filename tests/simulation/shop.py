@@ -152,7 +152,7 @@ STOPPING = [
         client_grace_s=4,
         execution="sequential",
         stop=STOPS["runner"],
-        budget=Budget(cost_usd=2.5, per="day"),
+        budget=[Budget(cost_usd=1.2), Budget(cost_usd=2.5, per="day")],
     ),
 ]
 ASKING = [
