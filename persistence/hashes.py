@@ -110,12 +110,13 @@ class Hashes(ABC):
 
     async def note_breakers(self, worker: str, open_ones: Mapping[tuple[str, str], int]) -> None:
         key, now = self._keys.meta("breakers"), await self.now()
-        (notes,) = await self._all(key)
-        past = [name for name, note in notes.items() if not (open_ones if name == worker else _breakers(name, note, now))]
-        if past:
-            await self._drop(*((key, name) for name in past))
         if open_ones:
             await self._put((key, worker, codec.pack([now, [[*one, count] for one, count in open_ones.items()]])))
+            return
+        (notes,) = await self._all(key)  # with its own note a worker takes back those that hold no more
+        past = [name for name, note in notes.items() if name == worker or not _breakers(name, note, now)]
+        if past:
+            await self._drop(*((key, name) for name in past))
 
     async def open_breakers(self) -> Sequence[OpenBreakers]:
         now, (notes,) = await self.now(), await self._all(self._keys.meta("breakers"))

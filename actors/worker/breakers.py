@@ -26,6 +26,7 @@ Route: TypeAlias = tuple[str, str]
 """A model's name, and the address that the app declares for it; '' without one."""
 MOST_ROUTES = 1000
 """How many routes are kept; beyond that, the oldest are forgotten."""
+FORGOTTEN_S = 3600.0
 MOST_TOLD = 50
 """How many models with a state the store is told of; the breakers of others are told as those of `other`."""
 
@@ -92,12 +93,15 @@ class Breakers:
         return Entered(self, route, terms, found, found.changes, probes=state is BreakerState.HALF_OPEN)
 
     def shown(self) -> list[dict[str, str | float]]:
-        """The breakers that are not closed: `model`, `state`, and for how many more seconds no try passes (`for_s`)."""
+        """The breakers that are not closed: `model`, `state`, and for how many more seconds no try passes (`for_s`).
+
+        One that nobody has tried for `FORGOTTEN_S` seconds since it let probes through is not shown any more.
+        """
         now_s = self._clock()
         return [
             {"model": route[0], "state": one.state(now_s).value, "for_s": max(one.until_s - now_s, 0.0)}
             for route, one in self._routes.items()
-            if one.until_s is not None
+            if one.until_s is not None and now_s - one.until_s < FORGOTTEN_S
         ]
 
     async def tell(self, store: Directory, worker: str, *, leaving: bool = False) -> None:

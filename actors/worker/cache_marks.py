@@ -34,12 +34,17 @@ def takes_marks(model: str, *, route: str, anthropic: bool, says: Callable[[str,
     return anthropic or (named and says(model, route, "supports_prompt_caching") is True)
 
 
-def marked(sent: Sequence[dict[str, Any]], tools: Sequence[Mapping[str, Any]], model: str) -> list[dict[str, Any]]:
-    """The messages with marks behind the instructions and the last one, and where the request before ended if that is far."""
+def marked(
+    sent: Sequence[dict[str, Any]], tools: Sequence[Mapping[str, Any]], model: str, *, anthropic: bool
+) -> list[dict[str, Any]]:
+    """The messages with marks behind the instructions and the last one, and where the request before ended if that is far.
+
+    Only `anthropic` interfaces take a mark behind an image or a file; elsewhere it stands behind the last text of a message.
+    """
     ends = _behind_people(sent) if _NOVA in model.lower() else _behind_requests(sent)
     places = [*ends[:1], *([0] if sent and sent[0]["role"] == "system" else []), *ends[1:]]
     chosen = places[: max(MOST_MARKS - sum("cache_control" in tool for tool in tools), 0)]
-    return [_marked(message) if place in chosen else message for place, message in enumerate(sent)]
+    return [_marked(message, anthropic=anthropic) if place in chosen else message for place, message in enumerate(sent)]
 
 
 def _behind_requests(sent: Sequence[Mapping[str, Any]]) -> list[int]:
@@ -55,8 +60,9 @@ def _behind_requests(sent: Sequence[Mapping[str, Any]]) -> list[int]:
 
 
 def _behind_people(sent: Sequence[Mapping[str, Any]]) -> list[int]:
-    """The places of the last two messages that are no results, the last one first."""
-    return [place for place in range(len(sent) - 1, -1, -1) if sent[place]["role"] == "user"][:2]
+    """The places of the last two messages that neither are results nor follow any, the last one first."""
+    roles = [None, *(message["role"] for message in sent)]
+    return [place for place in range(len(sent) - 1, -1, -1) if roles[place + 1] == "user" and roles[place] != "tool"][:2]
 
 
 def _blocks(message: Mapping[str, Any]) -> int:
@@ -71,8 +77,10 @@ def _blocks(message: Mapping[str, Any]) -> int:
     )
 
 
-def _marked(message: dict[str, Any]) -> dict[str, Any]:
+def _marked(message: dict[str, Any], *, anthropic: bool) -> dict[str, Any]:
     content = message.get("content")
-    if message["role"] == "user" and isinstance(content, list) and content:
-        return {**message, "content": [*content[:-1], {**content[-1], "cache_control": MARK}]}
-    return {**message, "cache_control": MARK}
+    if message["role"] != "user" or not isinstance(content, list):
+        return {**message, "cache_control": MARK}
+    last = max((place for place, part in enumerate(content) if anthropic or part.get("type") == "text"), default=None)
+    parts = [{**part, "cache_control": MARK} if place == last else part for place, part in enumerate(content)]
+    return {**message, "content": parts}

@@ -264,10 +264,11 @@ def _arguments(spec: AgentSpec, target: Target, hidden: Callable[[ToolSpec], boo
     sealed = any((message.get("provider") or {}).get("route") == f"{route}{RESPONSES}" for message in messages)
     interface = RESPONSES if sealed and _by_responses(called, route, offered.get("tools", [])) else ""
     sent = prompt.messages(messages, instructions=spec.instructions, route=route + interface, anthropic=anthropic)
-    takes_marks = partial(cache_marks.takes_marks, called["model"], route=route, anthropic=anthropic, says=_says)
+    if spec.context is not None and cache_marks.takes_marks(called["model"], route=route, anthropic=anthropic, says=_says):
+        sent = cache_marks.marked(sent, tools, called["model"], anthropic=anthropic)
     return {
         **copy.deepcopy(called),
-        "messages": cache_marks.marked(sent, tools, called["model"]) if spec.context is not None and takes_marks() else sent,
+        "messages": sent,
         **offered,
         **({"response_format": formatted} if formatted is not None else {}),
         **({"container": waiting} if anthropic and (waiting := prompt.container(messages)) else {}),

@@ -9,7 +9,7 @@ STATUSES = frozenset({REFUSED, 413, 422})
 """The statuses by which providers refuse a request for its length."""
 FIX = "the request is longer than the model's context window: Agent(context=Context(...)) bounds what is sent"
 _WORDS = re.compile(
-    r"context[ _-](?:length|window|size|limit)"
+    r"(?<![a-z]_)context[ _-](?:length|window|size|limit)"
     r"|maximum (?:prompt|context|input) (?:length|size|tokens)"
     r"|(?:prompt|input|request|conversation|messages)(?: tokens| messages?)? (?:is |are )?too long"
     r"|too many (?:input |prompt )?tokens"
@@ -22,13 +22,13 @@ _WORDS = re.compile(
     r"|range of input length should be"
     r"|`?inputs`? (?:tokens \+ |must have less than )"
     r"|current length is \d{1,12} while limit is"
-    r"|prompt: length"
+    r"|prompt: length(?! must be at least)"
     r"|tokens_limit_reached|max size: \d{1,12} tokens",
     re.IGNORECASE,
 )
 _OTHERWISE = re.compile(
     r"tokens? per[ _-](?:min|hour|day)|\btp[md]\b|rate[ _-]?limit|tokens, please wait"  # how many in a time
-    r"|max_(?:\w{1,20}_)?tokens[`'\"]? exceeds? (?:the )?(?:max|model)|maximum value for .?max_"  # how many in an answer
+    r"|max_(?:\w{1,20}_)?tokens[`'\"]? exceeds (?:the )?(?:max|model)|maximum value for .?max_"  # how many in an answer
     r"|string too long\. expected a string with maximum length \d{1,5}\b",  # a field, and not what is said
     re.IGNORECASE,
 )

@@ -60,11 +60,14 @@ UNMAPPED = {
     "embedding": "Input validation error: `inputs` must have less than 512 tokens. Given: 700",
     "watsonx": "the number of input tokens 5000 cannot exceed the total tokens limit 4096 for this model",
     "together": "too many tokens: size limit exceeded by 2000 tokens",
+    "another, both": "The prompt length (9000 tokens) and max_tokens exceed the model's maximum of 8192 tokens.",
     "another": "Input token count (40000) exceeds the number of input tokens allowed (32768).",
 }
 """By provider: litellm maps none of these, where an interface like OpenAI's says them."""
 OTHERWISE = {
     "nothing": "",
+    "a length": "[{'loc': 'prompt', 'msg': 'prompt: length must be at least 1'}]",
+    "an option": "Unknown parameter: 'tools[0].search_context_size'.",
     "a value": "Invalid value for 'temperature'.",
     "a tool": "Unknown tool 'context'.",
     "credit": "Your credit balance is too low.",

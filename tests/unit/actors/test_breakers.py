@@ -3,7 +3,7 @@
 import pytest
 
 from holdfast import metrics
-from holdfast.actors.worker.breakers import MOST_ROUTES, MOST_TOLD, Breakers, PassedOver
+from holdfast.actors.worker.breakers import FORGOTTEN_S, MOST_ROUTES, MOST_TOLD, Breakers, PassedOver
 from holdfast.conversation import Breaker
 from holdfast.counting import LABEL, Counts, families
 from holdfast.persistence import MemoryStore, OpenBreakers
@@ -135,6 +135,14 @@ async def test_the_store_is_told_of_breakers_while_they_are_not_closed(breakers,
     assert await store.open_breakers() == []
     await breakers.tell(store, "worker:a:0")
     assert store.calls["note_breakers"] == 3
+
+
+def test_a_breaker_that_nobody_has_tried_for_long_is_not_shown(breakers, clock):
+    fail(breakers, 3)
+    clock.now_s += TERMS.cooldown_s + FORGOTTEN_S - 1
+    assert [one["state"] for one in breakers.shown()] == ["half_open"]
+    clock.now_s += 1
+    assert breakers.shown() == []
 
 
 async def test_a_worker_that_leaves_takes_its_note_back_and_one_that_dies_is_forgotten(breakers):

@@ -13,7 +13,7 @@ def asking(calls):
 
 
 def places(sent, tools=(), model="anthropic/claude"):
-    found = marked(sent, tools, model)
+    found = marked(sent, tools, model, anthropic=model.startswith("anthropic/"))
     return [place for place, message in enumerate(found) if "cache_control" in str(message)]
 
 
@@ -51,6 +51,7 @@ def test_a_request_has_at_most_four_marks_those_of_tools_included(of_tools, expe
         ([SYSTEM, USER, asking(1), RESULT], [0, 1]),
         ([SYSTEM, USER, ANSWER, USER, asking(1), RESULT], [0, 1, 3]),
         ([SYSTEM, ANSWER], [0]),
+        ([SYSTEM, USER, asking(1), RESULT, USER], [0, 1]),
     ],
 )
 def test_nova_is_marked_behind_what_people_say_and_where_that_was_before(sent, expected):
@@ -59,8 +60,27 @@ def test_nova_is_marked_behind_what_people_say_and_where_that_was_before(sent, e
 
 def test_what_is_sent_is_marked_in_copies():
     sent = [SYSTEM, {"role": "user", "content": [{"type": "text", "text": "x"}]}]
-    marked(sent, [], "m")
+    marked(sent, [], "m", anthropic=False)
     assert "cache_control" not in str(sent)
+
+
+TEXT, IMAGE = {"type": "text", "text": "x"}, {"type": "image_url", "image_url": {"url": "https://a.example/x.png"}}
+
+
+@pytest.mark.parametrize(
+    ("parts", "anthropic", "expected"),
+    [
+        ([TEXT, TEXT, IMAGE], False, [1]),
+        ([TEXT, TEXT, IMAGE], True, [2]),
+        ([IMAGE], False, []),
+        ([IMAGE], True, [0]),
+        ([], True, []),
+    ],
+)
+def test_behind_an_image_only_anthropics_interface_takes_a_mark(parts, anthropic, expected):
+    [found] = marked([{"role": "user", "content": parts}], [], "m", anthropic=anthropic)
+    assert [place for place, part in enumerate(found["content"]) if "cache_control" in part] == expected
+    assert "cache_control" not in found
 
 
 @pytest.mark.parametrize(
