@@ -96,14 +96,18 @@ def problem_of_summary(events, messages):
 
 def summaries_stand_for_what_was_said(world, history):
     """A boundary never moves back, nothing that is open lies before it, and no model call has two summaries, but by hand."""
-    boundary, messages, before = 0, 0, None
+    boundary, messages, before, by_hand = 0, 0, None, False
     for seq, event in enumerate(history.events, 1):
         match event:
-            case Compacted() | SummaryFailed() if getattr(event, "reason", None) is not SummaryFailure.NOT_ASKED:
-                if before == event.effect_id.rpartition(".r")[0] and before:
-                    world.ledger.wrong("%s: %s is preceded by two summaries", history.conversation_id, before)
-                before = event.effect_id
-            case ModelAnswered() | CompactionRequested():
+            case Compacted() | SummaryFailed():
+                if getattr(event, "reason", None) is not SummaryFailure.NOT_ASKED:
+                    if before == event.effect_id.rpartition(".r")[0] and before:
+                        world.ledger.wrong("%s: %s is preceded by two summaries", history.conversation_id, before)
+                    before = None if by_hand else event.effect_id  # what comes of it puts no later one off
+                by_hand = False
+            case CompactionRequested():
+                before, by_hand = None, True
+            case ModelAnswered():
                 before = None
         if isinstance(event, Compacted):
             if not (boundary < event.boundary < seq and messages < event.messages):
