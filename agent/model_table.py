@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 _FILE = "model_prices_and_context_window_backup.json"
+_VERTEX = "vertex_ai"
+"""The provider whose models the table sorts by their makers (`vertex_ai-language-models`)."""
 
 
 def window_tokens(model: str) -> int | None:
@@ -21,12 +23,13 @@ def window_tokens(model: str) -> int | None:
 def provider(model: str) -> str:
     """The provider of a model, by its name or, of one without a provider in it, by the table; '' if unknown."""
     named, slash, _ = model.partition("/")
-    return named if slash else next((str(entry.get("litellm_provider", "")) for entry in _entries(model)), "")
+    found = named if slash else next((str(entry.get("litellm_provider", "")) for entry in _entries(model)), "")
+    return _VERTEX if found.startswith(f"{_VERTEX}-") else found
 
 
 def takes_no_images(model: str) -> bool:
     """Whether the table says that a model takes no images; it does not know every model."""
-    return any(entry.get("supports_vision") is False for entry in _entries(model))
+    return next((entry["supports_vision"] for entry in _entries(model) if "supports_vision" in entry), None) is False
 
 
 def _entries(model: str) -> list[dict[str, Any]]:

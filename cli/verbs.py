@@ -15,7 +15,7 @@ import typer
 
 from holdfast.client import MessageStatus, QueuedMessage, SummaryStatus
 from holdfast.conversation import Origin, Principal, Receipt, SuspensionKind, When
-from holdfast.conversation.ids import check_conversation_id
+from holdfast.conversation.ids import check_conversation_id, is_compaction_id
 from holdfast.conversation.terms.parts import FilePart, ImagePart, TextPart
 from holdfast.errors import ConversationNotFound, InvalidInput, InvalidMessage, StoreError
 
@@ -223,7 +223,7 @@ def _waiting(one: QueuedMessage, now: int) -> str:
 
 def _named(turn_id: str) -> str:
     """A turn, or a summary in place of one, as the subject of a sentence."""
-    return f"{'The summary' if turn_id.startswith('c') else 'Turn'} {turn_id}"
+    return f"{'The summary' if is_compaction_id(turn_id, last=sys.maxsize) else 'Turn'} {turn_id}"
 
 
 _GOOD = frozenset({SummaryStatus.WAITING, SummaryStatus.COMPACTED})

@@ -208,10 +208,10 @@ class Quarantined(HoldfastError, http_code=409):
 class QueueFull(HoldfastError, http_code=429):
     """The agent's `Limits.queued` is reached; the message, or the request for a summary, was not accepted.
 
-    Wait until a turn has begun (`wait`), then send it again with the same id; or cancel the turn, or raise `Limits.queued`.
+    Once a turn has begun, or the summary is made (`wait`), send it again with the same id; or cancel, or raise `Limits.queued`.
     """
 
-    template = "conversation {0!r}: {1} messages or requests wait, no more may (Limits.queued); later, send this one again"
+    template = "conversation {0!r}: {1} messages or requests wait, no more may (Limits.queued); wait, then send this one again"
 
     conversation_id: str
     queued: int

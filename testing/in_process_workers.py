@@ -153,7 +153,7 @@ class InProcessWorkers:
         except TimeoutError:
             return model_outcome.overdue(effect_id, spec.limits)
         except failover.Failed as failure:
-            self.mistake = caller.mistake  # it is raised again where the conversation is driven
+            self.mistake = self.mistake or caller.mistake  # it is raised again where the conversation is driven
             return failed(error=str(failure), reason=failure.reason)
         except TooMuch as excess:
             return model_outcome.excessive(effect_id, excess, PLAIN)

@@ -22,8 +22,8 @@ from .transcripts import Message
 class ScriptedCaller(failover.Caller):
     """One call of an agent's models, by a script.
 
-    An error that the script gives is that of all tries of the model, without the pauses between them. `sent` is told what the
-    script is asked. `spec` is the agent's, or that of who summarises; `hidden` as in `failover.target`.
+    The script is asked once for each model: its error is raised again for each further try, without pauses. `sent` is told
+    what the script is asked. `spec` is the agent's, or that of who summarises; `hidden` as in `failover.target`.
 
     Attributes:
         mistake: The exception that the script itself raised: a mistake of the test, not an error of the model.
@@ -89,7 +89,8 @@ class ScriptedCaller(failover.Caller):
         if self.mistake is not None:
             return failover.failure(f"the test's own: {said}", passing=False, onward=False, too_long=False)
         passing = failover.passes(error)
-        too_long = overflow.says_overflow(getattr(error, "status_code", overflow.REFUSED), said)
+        status = getattr(error, "status_code", None)
+        too_long = overflow.says_overflow(overflow.REFUSED if status is None else status, said)
         return failover.failure(said, passing=passing, onward=passing or failover.unavailable(error), too_long=too_long)
 
     def bounded(self, seconds: float | None) -> AbstractAsyncContextManager[asyncio.Timeout]:

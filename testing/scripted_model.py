@@ -34,9 +34,15 @@ class ProviderError(Exception):
     Args:
         status_code: The HTTP status.
         message: The provider's words; some of them say that the request is too long.
+
+    Raises:
+        ConfigurationError: The status is no number from 100 to 599.
     """
 
     def __init__(self, status_code: int, message: str = "") -> None:
+        if isinstance(status_code, bool) or not isinstance(status_code, int) or not 100 <= status_code <= 599:  # noqa: PLR2004
+            problem = f"{status_code!r:.40} is not an HTTP status"
+            raise ConfigurationError("status_code", problem, "give a number from 100 to 599, such as 503")
         super().__init__(status_code, message)
         self.status_code = status_code
         self.message = message

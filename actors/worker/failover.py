@@ -1,6 +1,9 @@
 """One model call with fallbacks: the models are asked one after the other, each with its retries behind its breaker.
 
-How a model is asked is a `Caller`'s: through litellm in a worker, by a script in a rehearsal.
+How a model is asked is a `Caller`'s: through litellm in a worker, by a script in a rehearsal. A try that fails for a passing
+reason (rate limits, 5xx, connection errors, timeouts) is repeated with backoff and jitter, honouring retry-after; one that
+fails for a lasting reason (a bad key, an unknown model, a context overflow) is not. A model that cannot answer gives way to
+the next one, unless the request itself was refused.
 """
 
 import asyncio
@@ -82,15 +85,24 @@ class Caller(ABC):
 
     @abstractmethod
     def target(self, model: ModelSpec) -> Target:
-        """The model with the messages as it takes them; `Failed` if it cannot be asked."""
+        """The model with the messages as it takes them.
+
+        Raises:
+            Failed: It cannot be asked.
+        """
 
     @abstractmethod
     async def attempt(self, target: Target, bound: asyncio.Timeout) -> ModelAnswer:
-        """Ask once. Once the answer has begun, `bound`, the model's part of the time, may be lifted."""
+        """Ask once; lift `bound`, the model's part of the time, as soon as the answer begins (`reschedule(None)`).
+
+        Raises:
+            TooMuch: The answer is beyond the agent's limits, which ends the call.
+            Exception: The try failed; `failure` says how.
+        """
 
     @abstractmethod
     def failure(self, error: Exception, target: Target) -> Failed:
-        """What an error of a try says."""
+        """The failure of a try that raised this error."""
 
     @abstractmethod
     def bounded(self, seconds: float | None) -> AbstractAsyncContextManager[asyncio.Timeout]:
@@ -243,7 +255,11 @@ async def _with_retries(
             entered.ended(failed=True if bound.expired() or whole.expired() else None)
             raise
         except Exception as error:  # clients of providers raise anything
-            last = caller.failure(error, target)
+            try:
+                last = caller.failure(error, target)
+            except BaseException:
+                entered.ended(failed=None)
+                raise
             entered.ended(failed=last.onward)
             pause_s = backoff.next_s()
             if not last.passes or not left or (ends_s is not None and (last.wait_s or 0) > LONGEST_DELAY_S):

@@ -44,7 +44,7 @@ class Deltas:
     """Publishes a model's answer as it comes: pieces are joined for up to `DELTA_EVERY_S`. Nothing of it if it is `hidden`."""
 
     def __init__(self, store: Runs, request: ModelRequest, attempt: int, *, hidden: bool = False) -> None:
-        self.hidden = hidden
+        self._hidden = hidden
         self._store = store
         self._request = request
         self._attempt = attempt
@@ -63,7 +63,7 @@ class Deltas:
 
     async def add(self, text: str, reasoning: str = "", calls: Sequence[CallPiece] = ()) -> None:
         """Add pieces of text, reasoning and calls; each is published at once or with the next ones of its kind."""
-        if self.hidden:
+        if self._hidden:
             return
         said: list[tuple[str, CallPiece | None, str]] = [(REASONING_DELTA, None, reasoning), (TEXT_DELTA, None, text)]
         said = [one for one in said if one[2]]

@@ -1,8 +1,6 @@
 """Calling models through litellm; no other file imports it.
 
-litellm's retries are off and ours on: a call that fails for a transient reason (rate limits, 5xx, connection errors, timeouts)
-is repeated with backoff and jitter, honouring retry-after; one that fails for a lasting reason (a bad key, an unknown model, a
-context overflow) is not. A model that cannot answer gives way to the agent's next one, unless the request itself was refused.
+litellm's retries are off: `failover` repeats a try that fails, and asks the next model.
 """
 
 import asyncio
@@ -138,7 +136,7 @@ async def call(
             said["reached"] = await stops.reached(answer, counts.cost_usd, loop, redaction)
         return model_outcome.replied(request.effect_id, answer, calls, **said)
     except (Exception, Suspend) as error:  # the answer is paid for, and another would be like it
-        logger.exception("model call %s of %s: its answer cannot be used", request.effect_id, request.conversation_id)
+        logger.exception("%s: its answer cannot be used", named)
         problem = f"the model's answer cannot be used: {_words(error, redaction)}"
         return failed(error=problem, reason=FailureReason.UNUSABLE)
 
@@ -193,8 +191,7 @@ class _Calling(failover.Caller):
 
     def failure(self, error: Exception, target: Target) -> Failed:
         passing, said = _passes(error), _words(error, self._redaction)
-        onward = passing or _unavailable(error, target.route)
-        too_long = not onward and _overflows(error, said)
+        onward, too_long = passing or _unavailable(error, target.route), _overflows(error, said)
         return failover.failure(said, passing=passing, onward=onward, too_long=too_long, wait_s=_retry_after_s(error))
 
 

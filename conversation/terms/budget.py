@@ -15,7 +15,7 @@ MOST_TOKENS = 10**12
 
 
 class Per(StrEnum):
-    """What a budget is for."""
+    """What a budget is for, in the order in which budgets are judged."""
 
     CONVERSATION = "conversation"  # each conversation of the agent, for as long as it lasts
     DAY = "day"  # all conversations of the agent together, and each day of UTC

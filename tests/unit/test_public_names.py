@@ -9,6 +9,7 @@ from types import ModuleType
 import pytest
 
 from holdfast.errors import HoldfastError, InvalidDecision
+from holdfast.testing import ProviderError
 
 PUBLIC = {
     "": """
@@ -124,6 +125,8 @@ def errors() -> list[type[Exception]]:
 
 def example(error: type[Exception]) -> Exception:
     """An instance; each argument fits its annotation, and is a telling text where that allows one."""
+    if error is ProviderError:
+        return ProviderError(503, "it {0} 'said' so")
     if not getattr(error, "arguments", None):
         return error("it {0} 'said' so")
     return error(*(VALUES.get(one, f"{name} {{0}} 'x'") for name, one in error.arguments.items()))

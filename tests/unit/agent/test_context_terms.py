@@ -34,6 +34,7 @@ def test_a_model_that_the_table_does_not_know_needs_a_budget(monkeypatch):
 
 def test_the_table_names_the_provider_of_a_bare_name_and_the_models_that_take_no_images():
     names = ("openai/a", "gpt-4o-mini", "claude-sonnet-4-5", "unknown")
+    assert model_table.provider("gemini-2.5-flash") == "vertex_ai"
     assert [model_table.provider(name) for name in names] == ["openai", "openai", "anthropic", ""]
     blind = ("openai/o3-mini", "o3-mini", "openai/gpt-4o-mini", "openai/unknown")
     assert [model_table.takes_no_images(name) for name in blind] == [True, True, False, False]

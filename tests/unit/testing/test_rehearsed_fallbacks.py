@@ -6,6 +6,7 @@ import copy
 import pytest
 
 from holdfast import Agent, App, Breaker, FailureReason, ImagePart, Limits, Model, Status, delegate
+from holdfast.errors import ConfigurationError
 from holdfast.testing import ProviderError, Rehearsal, call, say
 
 DESK = Agent(name="desk", model=Model("openai/a", fallbacks=["openai/b", "openai/c"]))
@@ -172,6 +173,25 @@ async def test_a_mistake_of_the_test_is_raised_and_no_error_of_a_model():
     async with Rehearsal(PATIENT, model=lambda _: 7) as rehearsal:
         with pytest.raises(Exception, match="reply of the model's function"):
             await rehearsal.send("hello")
+
+
+async def test_a_mistake_of_the_test_stays_one_whatever_fails_behind_it():
+    def answers_next(messages):
+        if len(messages) == 1:
+            raise AssertionError("in the test itself")
+        return ProviderError(400, "no")
+
+    async with Rehearsal(PATIENT, model=answers_next) as rehearsal:
+        await rehearsal.post("hello")
+        await rehearsal.post("and you?")
+        with pytest.raises(AssertionError, match="in the test itself"):
+            await rehearsal.rest()
+
+
+@pytest.mark.parametrize("status", ["503", None, 99, 600, True])
+def test_what_is_no_status_is_refused(status):
+    with pytest.raises(ConfigurationError, match="status_code"):
+        ProviderError(status)
 
 
 def test_a_providers_error_has_its_status_and_words_also_as_a_copy():
