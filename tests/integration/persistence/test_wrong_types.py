@@ -265,7 +265,9 @@ async def test_a_note_of_breakers_that_cannot_be_read_is_left_out_and_then_remov
     raw.redis.hset(key, "worker-1", note)
     assert await store.open_breakers() == []
     await store.note_breakers("worker-0", {("m", "open"): 1})
-    assert raw.redis.hkeys(key) == [b"worker-0"]
+    assert [one.worker for one in await store.open_breakers()] == ["worker-0"]
+    await store.note_breakers("worker-0", {})
+    assert raw.redis.hkeys(key) == []
 
 
 async def test_the_tables_cover_every_key_that_a_conversation_has(writer, raw):

@@ -93,8 +93,9 @@ def test_bytes_that_are_no_request_are_refused_and_the_server_goes_on(server, ra
         rude.sendall(raw)
         rude.shutdown(socket.SHUT_WR)
         said = b""
-        while chunk := rude.recv(1 << 16):
-            said += chunk
+        with contextlib.suppress(ConnectionResetError):  # where the server has closed without reading all of it
+            while chunk := rude.recv(1 << 16):
+                said += chunk
     assert said == b"" or said.split()[1][:1] == b"4"
     assert b"Traceback" not in said
     assert httpx.get(f"{server.url}/health").json() == {"status": "ok"}
