@@ -83,9 +83,8 @@ class TurnTrace:
             self._span = self._begun(before, named, self._visited, {BEFORE: self._visited}, at_ms=before.updated_at)
         for event in write.events:
             match event:
-                case (
-                    events.TurnStarted(traceparent=str()) | events.CompactionStarted(traceparent=str())
-                ):  # a turn cancelled before it began has none
+                case events.TurnStarted(traceparent=str()) | events.CompactionStarted(traceparent=str()):
+                    # what is cancelled before it begins has none
                     self._span, self._first = self._first, None
                 case events.SuspensionSettled():
                     self._span, self._resumed = self._span or self._resumed, None

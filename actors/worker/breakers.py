@@ -27,6 +27,7 @@ Route: TypeAlias = tuple[str, str]
 MOST_ROUTES = 1000
 """How many routes are kept; beyond that, the oldest are forgotten."""
 FORGOTTEN_S = 3600.0
+"""Seconds after which a half-open breaker that nobody has tried is not shown any more."""
 MOST_TOLD = 50
 """How many models with a state the store is told of; the breakers of others are told as those of `other`."""
 
@@ -93,10 +94,7 @@ class Breakers:
         return Entered(self, route, terms, found, found.changes, probes=state is BreakerState.HALF_OPEN)
 
     def shown(self) -> list[dict[str, str | float]]:
-        """The breakers that are not closed: `model`, `state`, and for how many more seconds no try passes (`for_s`).
-
-        One that nobody has tried for `FORGOTTEN_S` seconds since it let probes through is not shown any more.
-        """
+        """The breakers that are not closed: `model`, `state`, and for how many more seconds no try passes (`for_s`)."""
         now_s = self._clock()
         return [
             {"model": route[0], "state": one.state(now_s).value, "for_s": max(one.until_s - now_s, 0.0)}

@@ -56,8 +56,7 @@ def arguments(
     """The model and the options of a call; `Elsewhere` if the store names a model that might choose a destination.
 
     A running turn may have begun with an older spec than the app's. `provider` gives the provider that a model is called at (''
-    if unknown), `keyed` whether a provider of `FIXED` would be called with its own key. `summarizes`: for a
-    summary.
+    if unknown), `keyed` whether a provider of `FIXED` would be called with its own key. `summarizes`: it is for a summary.
     """
     place, declared = _place(model.model, provider), _declared(agent, summarizes=summarizes)
     own = next((options for name, options in declared if name == model.model), None)
